@@ -2,6 +2,7 @@
 // starts.
 #include <unistd.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -236,6 +237,8 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   require_input(
       options.speed.empty() || options.bandwidth || fit.devices == 1,
       "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  require_input(!options.bandwidth || (*options.bandwidth > 0 && std::isfinite(*options.bandwidth)),
+                "--bandwidth {}: expected a number greater than 0", options.bandwidth.value_or(0));
   std::optional<double> speed;
   if (!options.speed.empty()) speed = static_cast<double>(parse_amount("--speed", options.speed));
   if (speed || options.bandwidth)
@@ -494,8 +497,7 @@ Command add_check_command(CLI::App& app) {
   command->add_option("--gpus", options->devices, "devices that share the run, or processes")
       ->check(CLI::Range(1, 1000000));
   command->add_option("--memory", options->memory, "memory of each: 80G, 512M");
-  command->add_option("--bandwidth", options->bandwidth, "GB per second in and out of each")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--bandwidth", options->bandwidth, "GB per second in and out of each");
   command->add_option(
       "--speed", options->speed,
       "operations per second that each achieves, as nystrom bench measures: 300T, 400G");
