@@ -233,7 +233,8 @@ class ConfigReader::SectionReader {
     bool understood = true;
     for (const YamlEntry& entry : node.entries) {
       T element{};
-      understood &= read(element, entry.value, fmt::format("{}.{}", path, entry.key), range);
+      understood &=
+          read(element, entry.value, fmt::format("{}.{}", path, printable(entry.key, 40)), range);
       const auto there = std::ranges::find(items, entry.key, &std::pair<std::string, T>::first);
       if (node.dotted && there != items.end())
         there->second = std::move(element);

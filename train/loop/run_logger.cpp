@@ -8,6 +8,7 @@
 #include <map>
 #include <thread>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "nn/attention_watch.h"
@@ -134,7 +135,7 @@ class AttentionMonitor {
         fmt::format("layer {}: its attention differs by {:.0f} % from exact attention{}; what that "
                     "costs in loss: "
                     "nystrom approximation model {} TEXT",
-                    layer, 100 * figures.error, inverse, config_.run_dir));
+                    layer, 100 * figures.error, inverse, printable_path(config_.run_dir)));
   }
 
   const RunConfig& config_;

@@ -274,7 +274,8 @@ void write_settings(const RunConfig& config, const SavedRun& saved) {
   require_same_settings(config, saved);
   const std::string text = to_yaml(config);
   const auto holds_same = [&] {
-    const auto options = parse_resolved_config(*saved.text, settings_file(config.run_dir).string());
+    const auto options =
+        parse_resolved_config(*saved.text, printable_path(settings_file(config.run_dir)));
     return to_yaml(options) == text;
   };
   if (!saved.text || !saved.options || !holds_same())

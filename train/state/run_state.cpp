@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -117,7 +118,7 @@ RunState state_of(const json& saved) {
 
 RunState RunState::read(const std::filesystem::path& path) {
   const json saved = read_json_file(path);
-  return with_context(path.string(), [&] {
+  return with_context(printable_path(path), [&] {
     try {
       return state_of(saved);
     } catch (const json::exception&) {

@@ -30,7 +30,8 @@ constexpr StorageType storage_types[] = {
 DType element_type_of(const std::string& storage_class) {
   const auto found = std::ranges::find(storage_types, storage_class, &StorageType::name);
   require_input(found != std::end(storage_types),
-                "has a {}; expected F64, F32, F16, BF16, I64, I32, U8 or BOOL", storage_class);
+                "has a {}; expected F64, F32, F16, BF16, I64, I32, U8 or BOOL",
+                printable(storage_class, 60));
   return found->dtype;
 }
 

@@ -375,6 +375,9 @@ const Bad overrides[] = {
     {"EmptyTag", "run_dir=! r5",
      "--set run_dir=! r5: of '! r5' YAML drops a comment, a mark or blanks at its ends; put it in "
      "double quotes: 'run_dir=\"! r5\"'"},
+    {"ControlByte", "data.length_schedule.\x1b=a",
+     "--set data.length_schedule.\\x1b=a: data.length_schedule.\\x1b: got 'a', expected a whole "
+     "number at least 8"},
     {"Mark", "seed=,", "--set seed=,: seed: got the text ',', expected a whole number at least 0"},
     {"NoEquals", "seed", "--set seed: expected key=value, such as optimizer.learning_rate=3e-4"},
     {"NoKey", "=3", "--set =3: expected key=value, such as optimizer.learning_rate=3e-4"},
