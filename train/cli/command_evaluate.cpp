@@ -19,6 +19,8 @@
 #include "data/text/text.h"
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
+#include "train/cli/text_arguments.h"
+#include "train/config/config_io.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/minimal_pairs.h"
@@ -414,9 +416,9 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   }
   const bool task = !options.file.empty(), minimal_pairs = !options.minimal_pairs.empty();
   const char* const subject = minimal_pairs ? "--minimal-pairs" : "--text";
-  if (options.document) {
-    options.common.overrides.push_back("task.format=folders");
-  }
+  if (options_in(options.common.overrides).contains("task.format"))
+    refuse_format_beside(options.document);
+  if (options.document) options.common.overrides.push_back("task.format=folders");
   const SplitOverrides overrides(options.common.overrides,
                                  task ? std::vector<std::string>{"task", "data"}
                                  : minimal_pairs

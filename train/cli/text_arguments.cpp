@@ -105,9 +105,18 @@ void refuse_folder(const std::string& path, const std::string& why) {
                 printable_path(path), why);
 }
 
+void refuse_format_beside(bool document) {
+  require_input(!document,
+                "--document and --set task.format both say how files are read; leave one of them "
+                "out");
+}
+
 TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
                         TaskConfig task, const std::string& file) {
-  if (options_in(overrides).contains("task.format")) return task;
+  if (options_in(overrides).contains("task.format")) {
+    refuse_format_beside(arguments.document);
+    return task;
+  }
   if (arguments.document || task.format == TaskFormat::folders) {
     task.format = TaskFormat::documents;
     return task;

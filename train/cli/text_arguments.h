@@ -33,6 +33,9 @@ bool is_path(const TextArguments& arguments, const std::string& text);
 /// Throws an InputError if `path` is a folder. `why` is the reason in the message.
 void refuse_folder(const std::string& path, const std::string& why);
 
+/// Throws an InputError with --document, where task.format is given too.
+void refuse_format_beside(bool document);
+
 /// The task with the format of a file or folder to read. With --document, and for a model that was
 /// trained on documents, each file is one text. Otherwise the file's extension decides; with other
 /// extensions the task's own format, else one text per line. An override of task.format has
