@@ -164,12 +164,13 @@ double fastest(Device device, const std::function<void()>& run) {
 }
 
 /// The rates of a product and of a copy alone.
-void measure_rates(const BenchOptions& o, BenchResult& result) {
-  const std::int64_t rows = o.batch * o.length, wide = 4 * o.hidden;
-  const Tensor x = random_tensor({rows, o.hidden}, o), weight = random_tensor({wide, o.hidden}, o);
+void measure_rates(const BenchOptions& o, const ModelConfig& model, BenchResult& result) {
+  const std::int64_t rows = o.batch * o.length, hidden = model.hidden_size,
+                     wide = model.intermediate_size;
+  const Tensor x = random_tensor({rows, hidden}, o), weight = random_tensor({wide, hidden}, o);
   Tensor y = Tensor::empty({rows, wide}, o.dtype, o.device), copy = empty_like(y);
   result.product_flops_per_second =
-      2 * static_cast<double>(rows * o.hidden * wide) / fastest(o.device, [&] {
+      2 * static_cast<double>(rows * hidden * wide) / fastest(o.device, [&] {
         kernels::matmul(x, weight.transpose(0, 1), CView{}, y, false, Precision::full);
       });
   result.copy_bytes_per_second = 2 * static_cast<double>(y.numel() * size_of(o.dtype)) /
@@ -235,7 +236,7 @@ BenchResult run_bench(const BenchOptions& options) {
       flops.forward() + (options.train ? flops.backward(options.activation_checkpointing) : 0);
   if (options.profile)
     result.kernels = profile(options.device, options.steps, [&] { run.step(number++); });
-  measure_rates(options, result);
+  measure_rates(options, run.model().config(), result);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());
   return result;
