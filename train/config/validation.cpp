@@ -278,10 +278,10 @@ void check_new_folder(const char* key, const std::string& folder, Problems& foun
                 key, quote_for_message(folder), variable ? "variables" : "~");
 }
 
-void refuse_embedding_loss(const RunConfig& config, Problems& found) {
+void refuse_embedding_loss(const RunConfig& config, const char* purpose, Problems& found) {
   if (config.embedding_loss != EmbeddingLossOptions{})
-    add_problem(found, {"embedding_loss.name"},
-                "section embedding_loss is for tasks of kind embeddings; leave it out");
+    add_problem(found, {"embedding_loss.name"}, "section embedding_loss is for {}; leave it out",
+                purpose);
 }
 
 /// Reports options that nothing would read: of an optimizer, a tokenizer or a loss that the run has
@@ -311,7 +311,7 @@ void check_unused(const RunConfig& config, Problems& found) {
         given);
   // Python reads the section of a task before the data give its kind.
   if (has_task(config) && config.task.kind != TaskKind::embeddings)
-    refuse_embedding_loss(config, found);
+    refuse_embedding_loss(config, "tasks of kind embeddings", found);
 }
 
 }  // namespace
@@ -357,7 +357,11 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
     add_problem(
         found, {"task.kind", "task.recipe"},
         "section task has options, but names neither kind nor recipe; name one, or leave it out");
-  if (!has_task(config)) refuse_embedding_loss(config, found);
+  if (!has_task(config))
+    refuse_embedding_loss(config,
+                          of_files ? "tasks of kind embeddings"
+                                   : "nystrom finetune, and pretraining reads the inputs alone",
+                          found);
   if (of_files && config.data.train.empty())
     add_problem(found, {"data.train"},
                 "data.train is empty; name the text files to train on, such as [corpus/*.txt]");

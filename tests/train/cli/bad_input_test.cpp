@@ -498,6 +498,11 @@ const Case tasks[] = {
     {"option_of_vectors", FINETUNE "task.max_score=5",
      "--set task.max_score=5: task.max_score is for tasks of kind embeddings; this one is of kind "
      "classification"},
+    {"loss_of_inputs",
+     "pretrain task.yaml --quiet --set task.kind=embeddings --set embedding_loss.temperature=0.1",
+     "section embedding_loss is for nystrom finetune, and pretraining reads the inputs alone; "
+     "leave "
+     "it out"},
     {"loss_of_vectors", FINETUNE "embedding_loss.temperature=0.1",
      "--set embedding_loss.temperature=0.1: section embedding_loss is for tasks of kind "
      "embeddings; leave it out"},
