@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "core/check.h"
 #include "nn/model_config.h"
 #include "nn/parameter_store.h"
 
@@ -97,6 +98,7 @@ class LayerNorm {
   /// Declares weight and bias [width] under `scope`.
   LayerNorm(const Scope& scope, std::int64_t width, double epsilon, bool bias = true)
       : weight_(scope.parameter("weight", {width}, {Init::Kind::ones}, false)), epsilon_(epsilon) {
+    require(epsilon > 0, "epsilon {}; expected a number greater than 0", epsilon);
     if (bias) bias_ = scope.parameter("bias", {width}, {Init::Kind::zeros}, false);
   }
   /// Normalises x […, width].

@@ -118,6 +118,8 @@ void ParameterStore::initialise(std::uint64_t seed, double standard_deviation) {
 
 void ParameterStore::initialise(std::uint64_t seed, double standard_deviation,
                                 std::span<const std::string> names) {
+  require(standard_deviation >= 0 && std::isfinite(standard_deviation),
+          "standard_deviation {}; expected a number of at least 0", standard_deviation);
   for (const std::string& name : names) {
     const Parameter::Entry& entry = find(name);
     std::vector<float> values(static_cast<std::size_t>(entry.shape.numel()),

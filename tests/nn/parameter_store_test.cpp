@@ -311,5 +311,14 @@ TEST(Linear, AnExactBiasIsNotRounded) {
   }
 }
 
+TEST(ParameterStore, RefusesNumbersThatNoWeightHas) {
+  ParameterStore store;
+  EXPECT_EQ(message_of([&] { LayerNorm(Scope(store) / "negative", 4, -1); }),
+            "epsilon -1; expected a number greater than 0");
+  store.allocate(DType::f32, StoreMode::inference);
+  EXPECT_EQ(message_of([&] { store.initialise(1, std::nan("")); }),
+            "standard_deviation nan; expected a number of at least 0");
+}
+
 }  // namespace
 }  // namespace nystrom::testing

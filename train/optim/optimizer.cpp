@@ -61,6 +61,7 @@ std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
 }
 
 double clip_factor(double norm, double limit) {
+  require(limit > 0, "limit {}; expected a number greater than 0", limit);
   return std::min(limit / (norm + 1e-6), 1.0);  // in this order NaN stays
 }
 

@@ -332,5 +332,10 @@ TEST(Optimizer, RefusesMisuse) {
             "parameter second.bias is frozen after the store was allocated");
 }
 
+TEST(ClipFactor, IsOfALimitGreaterThanZero) {
+  EXPECT_EQ(clip_factor(4, 1), 1 / (4 + 1e-6));
+  EXPECT_EQ(message_of([] { clip_factor(1, -5); }), "limit -5; expected a number greater than 0");
+}
+
 }  // namespace
 }  // namespace nystrom::testing
