@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/json.h"
 #include "core/base/long_list.h"
@@ -166,14 +167,11 @@ std::vector<std::string> tokenizer_notices(const fs::path& folder) {
   const nlohmann::json settings = read_json_file(file);
   if (!settings.is_object()) return {};  // which opening the tokenizer refuses
   std::vector<std::string> lines, names;
-  if (settings.value("truncation_side", nlohmann::json()) == "left")
-    lines.push_back(fmt::format(
-        "note: {}: truncation_side is left; where nystrom cuts a text, it keeps the beginning",
-        printable_path(file)));
-  if (settings.value("padding_side", nlohmann::json()) == "left")
-    lines.push_back(fmt::format(
-        "note: {}: padding_side is left; nystrom pads behind a text, and so does an export",
-        printable_path(file)));
+  for (const auto& [key, way] : {std::pair("truncation_side", "keeps the beginning of a text"),
+                                 std::pair("padding_side", "pads behind a text")})
+    if (settings.value(key, nlohmann::json()) == "left")
+      lines.push_back(fmt::format("note: {}: {} is left; nystrom {}, and so does an export",
+                                  printable_path(file), key, way));
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
     for (const nlohmann::json& token : settings.value(key, nlohmann::json::array())) {
       const nlohmann::json name = token.is_object() ? token.value("content", token) : token;

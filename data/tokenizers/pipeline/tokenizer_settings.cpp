@@ -216,7 +216,6 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
     if (const auto part = config.find("added_tokens_decoder")) read_decoder(*part, settings);
     settings.clean_up_spaces = config.boolean_or("clean_up_tokenization_spaces", false);
     settings.splits_special = config.boolean_or("split_special_tokens", false);
-    settings.truncation_side = config.text_or("truncation_side", "");
     if (const auto part = config.find("tokenizer_class")) set_class(*part, settings);
     if (const auto part = config.find("model_input_names")) {
       settings.token_types = false;

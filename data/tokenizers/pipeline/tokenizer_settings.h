@@ -34,7 +34,6 @@ struct TokenizerSettings {
   /// The option split_special_tokens: names of special tokens in a text are always ordinary text.
   bool splits_special = false;
   std::optional<bool> token_types;            ///< whether model_input_names lists token_type_ids
-  std::string truncation_side;  ///< empty when no file names it
   const TokenizerClass* its_class = nullptr;  ///< null when no file names one
 
   std::string config_place;  ///< path of tokenizer_config.json; empty without that file

@@ -28,8 +28,10 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
   std::vector<AddedToken> added = parts.added.all();
   std::ranges::stable_sort(added, {}, &AddedToken::id);  // new tokens are numbered in this order
   for (const AddedToken& token : added) json["added_tokens"].push_back(added_token_json(token));
-  if (json.contains("truncation") && json["truncation"].is_object())
+  if (json.contains("truncation") && json["truncation"].is_object()) {
     json["truncation"]["max_length"] = max_length;
+    json["truncation"]["direction"] = "Right";
+  }
   if (json.contains("padding") && json["padding"].is_object())
     json["padding"]["direction"] = "Right";
   return tokenizer_json_text(std::move(json));
@@ -51,7 +53,6 @@ OrderedJson tokenizer_config(const TokenizerParts& parts) {
   config["added_tokens_decoder"] = decoder;
   if (parts.adds_prefix_space) config["add_prefix_space"] = true;
   if (settings.splits_special) config["split_special_tokens"] = true;
-  if (!settings.truncation_side.empty()) config["truncation_side"] = settings.truncation_side;
   config["model_input_names"] = parts.token_types
                                     ? OrderedJson{"input_ids", "token_type_ids", "attention_mask"}
                                     : OrderedJson{"input_ids", "attention_mask"};
