@@ -151,7 +151,11 @@ std::string with_kept(const std::string& text, const ModelFolder& source, Head h
   auto root = nlohmann::ordered_json::parse(text);
   constexpr const char *cross_encoder = "sentence_transformers",
                        *older_key = "sbert_ce_default_activation_function";
-  const nlohmann::json before = read_json_file(source.path / "config.json");
+  nlohmann::json before = read_json_file(source.path / "config.json");
+  const nlohmann::json pairs = cross_encoder_settings(source.path);
+  if (pairs.contains("activation_fn") && !before.contains(cross_encoder) &&
+      !before.contains(older_key))
+    before[cross_encoder] = {{"activation_fn", pairs["activation_fn"]}};
   for (const char* key :
        {"classifier_dropout", "attention_probs_dropout_prob", cross_encoder, older_key})
     if (before.contains(key)) root[key] = before.at(key);
@@ -161,8 +165,7 @@ std::string with_kept(const std::string& text, const ModelFolder& source, Head h
                         key == "initializer_cutoff_factor";
       if (idle && !root.contains(key)) root[key] = value;
     }
-  if (!task_of(source.config) || head != source.config.head)
-    return root.dump(2, ' ', true) + "\n";
+  if (!task_of(source.config) || head != source.config.head) return root.dump(2, ' ', true) + "\n";
   const nlohmann::ordered_json task = kept_task(source);
   if (!task.empty()) root[task_key] = task;
   if (task_of(source.config) == TaskKind::regression) {

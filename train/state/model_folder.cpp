@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* pairs_settings = "config_sentence_transformers.json";
+
 /// The best run of the sweep whose summary.json `folder` holds; nothing if it is no sweep.
 std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
   if (!fs::exists(folder / "summary.json")) return std::nullopt;
@@ -142,6 +144,19 @@ std::string modules_notice(const ModelFolder& folder) {
       unused);
 }
 
+/// One line about the prompts of a model of pairs; empty without any.
+std::string prompts_notice(const ModelFolder& folder) {
+  const nlohmann::json settings = cross_encoder_settings(folder.path);
+  const nlohmann::json prompts = settings.value("prompts", nlohmann::json());
+  std::vector<std::string> names;
+  for (const auto& [name, prompt] : prompts.items())
+    if (prompt.is_string() && prompt != "") names.push_back(printable(name, 40));
+  if (names.empty()) return "";
+  return fmt::format(
+      "note: {}: nystrom puts none of its prompts before a pair, and an export has none: {}",
+      printable_path(folder.path / pairs_settings), long_list(names));
+}
+
 /// One line about two biases where transformers 4 and 5 add another one.
 std::string bias_notice(const ModelFolder& folder) {
   if (folder.config.head != Head::masked_lm || !ModelWeights::exist(folder.path) ||
@@ -195,6 +210,15 @@ std::string unread_notice(const ModelFolder& folder) {
 }
 
 }  // namespace
+
+nlohmann::json cross_encoder_settings(const fs::path& folder) {
+  nlohmann::json settings = nlohmann::json::object();
+  const fs::path file = folder / pairs_settings;
+  if (fs::exists(file)) settings = read_json_file(file);
+  const bool ours =
+      settings.is_object() && settings.value("model_type", nlohmann::json()) == "CrossEncoder";
+  return ours ? settings : nlohmann::json::object();
+}
 
 std::optional<fs::path> settings_beside(const fs::path& folder) {
   const fs::path file = folder / "config.yaml";
@@ -307,6 +331,7 @@ ModelFolder open_model_folder(const fs::path& model, const std::vector<std::stri
   std::vector<std::string> lines = {notice,
                                     architecture_notice(folder),
                                     modules_notice(folder),
+                                    prompts_notice(folder),
                                     decoder_notice(folder),
                                     bias_notice(folder),
                                     unread};

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,10 @@ StartFolder open_start_folder(const std::filesystem::path& model);
 /// The file or folder that tokenizer.path names; of a run directory, the folder of its model; of a
 /// model in the hub's cache, its folder there.
 std::filesystem::path find_tokenizer(const std::filesystem::path& path);
+
+/// What config_sentence_transformers.json of a model of pairs (CrossEncoder) says; an empty object
+/// for other folders.
+nlohmann::json cross_encoder_settings(const std::filesystem::path& folder);
 
 /// The file with the settings of the training that made a folder; nothing if there is none, or only
 /// another program's config.yaml in a folder that is no checkpoint.
