@@ -189,9 +189,11 @@ RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::s
 
 TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
   const std::string where = printable_path(folder.path);
-  require_input(has_task(settings),
-                "{}: is a {}, and no task is known; name one: --set task.kind=classification",
-                where, enum_name(folder.config.head));
+  require_input(
+      has_task(settings),
+      "{}: is a {}, which has no head for a task; nystrom finetune with model.from trains "
+      "one, and nystrom embed computes vectors{}",
+      where, enum_name(folder.config.head), classifier_remark(folder.path));
   require_input(
       resolve_task(settings.task).kind != TaskKind::embeddings,
       "{}: is a model of vectors; nystrom embed computes them, and nystrom evaluate --pairs "

@@ -138,10 +138,10 @@ std::string modules_notice(const ModelFolder& folder) {
       unused += (unused.empty() ? "; it uses none of the prompts " : ", ") + printable(name, 40);
   return fmt::format(
       "note: {} is a folder of sentence-transformers; vectors have the pooling {}, {} dense layers "
-      "and {} normalisation{}",
+      "and {} normalisation{}{}",
       printable_path(modules->folder), enum_name(embedding.pooling),
       embedding.dense.size() + (embedding.projection ? 1 : 0), embedding.normalize ? "a" : "no",
-      unused);
+      unused, classifier_remark(modules->folder));
 }
 
 /// One line about the prompts of a model of pairs; empty without any.
@@ -218,6 +218,12 @@ nlohmann::json cross_encoder_settings(const fs::path& folder) {
   const bool ours =
       settings.is_object() && settings.value("model_type", nlohmann::json()) == "CrossEncoder";
   return ours ? settings : nlohmann::json::object();
+}
+
+std::string classifier_remark(const fs::path& folder) {
+  return fs::exists(folder / "model_head.pkl")
+             ? "; model_head.pkl, a classifier of SetFit, is not read"
+             : "";
 }
 
 std::optional<fs::path> settings_beside(const fs::path& folder) {
@@ -343,10 +349,11 @@ ModelFolder open_model_folder(const fs::path& model, const std::vector<std::stri
 
 fs::path find_tokenizer(const fs::path& path) {
   if (!fs::exists(path))
-    if (const auto cached = find_in_hub_cache(path.string())) return *cached;
-  if (!fs::is_directory(path / "checkpoints")) return path;
+    if (const auto cached = find_in_hub_cache(path.string())) return find_tokenizer(*cached);
+  const bool leads = encoder_in(path) || fs::is_directory(path / "checkpoints") ||
+                     (fs::exists(path / "summary.json") && !has_tokenizer(path));
   Log quiet(true);
-  return find_model(path, quiet);
+  return leads ? find_model(path, quiet) : path;
 }
 
 StartFolder open_start_folder(const fs::path& model) {

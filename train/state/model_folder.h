@@ -49,13 +49,17 @@ struct StartFolder : ModelFolder {
 /// configuration need not be buildable: options of the run override it, and the result is checked.
 StartFolder open_start_folder(const std::filesystem::path& model);
 
-/// The file or folder that tokenizer.path names; of a run directory, the folder of its model; of a
-/// model in the hub's cache, its folder there.
+/// The file or folder that tokenizer.path names; of a run directory or a sweep, the folder of its
+/// model; of a model in the hub's cache, its folder there; of a folder of sentence-transformers,
+/// that of its encoder.
 std::filesystem::path find_tokenizer(const std::filesystem::path& path);
 
 /// What config_sentence_transformers.json of a model of pairs (CrossEncoder) says; an empty object
 /// for other folders.
 nlohmann::json cross_encoder_settings(const std::filesystem::path& folder);
+
+/// "; model_head.pkl, a classifier of SetFit, is not read" where a folder has one; else empty.
+std::string classifier_remark(const std::filesystem::path& folder);
 
 /// The file with the settings of the training that made a folder; nothing if there is none, or only
 /// another program's config.yaml in a folder that is no checkpoint.
