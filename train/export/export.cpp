@@ -151,6 +151,11 @@ std::string with_kept(const std::string& text, const ModelFolder& source, Head h
   auto root = nlohmann::ordered_json::parse(text);
   constexpr const char *cross_encoder = "sentence_transformers",
                        *older_key = "sbert_ce_default_activation_function";
+  if (root.contains("label2id"))
+    require_input(root["label2id"].size() == source.config.labels.size(),
+                  "{}: id2label: two outputs have one name, so that label2id cannot tell them "
+                  "apart; give them different ones",
+                  printable_path(source.path / "config.json"));
   nlohmann::json before = read_json_file(source.path / "config.json");
   const nlohmann::json pairs = cross_encoder_settings(source.path);
   if (pairs.contains("activation_fn") && !before.contains(cross_encoder) &&
