@@ -46,7 +46,7 @@ std::string describe(const LabelSet& labels);
 /// The labels "0" … "count − 1".
 LabelSet numbered_labels(std::int64_t count);
 
-/// Labels as a model has them: sorted as numbers if all are whole numbers, and by bytes otherwise.
+/// Labels as a model has them: sorted as numbers if all are finite numbers, and by bytes otherwise.
 LabelSet sorted_labels(const std::set<std::string>& names);
 
 /// Pairs of labels that are equal except for white space around them, case, Unicode's compatible
@@ -55,8 +55,8 @@ std::vector<std::pair<std::string, std::string>> labels_alike(
     const std::vector<std::string>& names);
 
 /// The labels of a resolved task: task.labels, or those in the training files (for tokens the
-/// words' labels). They are sorted as numbers if all are whole numbers, and by bytes otherwise. All
-/// files are read. Throws an InputError for fewer than two labels, and when no row can be read.
+/// words' labels). They are sorted as numbers if all are finite numbers, and by bytes otherwise.
+/// All files are read. Throws an InputError for fewer than two labels, and when no row can be read.
 /// More than 10 000 labels are an InputError too: the column then holds something else. Empty for
 /// kinds without labels, and for features, whose files number their classes.
 LabelSet task_labels(const TaskConfig& task);

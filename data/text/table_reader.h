@@ -58,8 +58,8 @@ struct TableRow {
 /// tsv and csv with a header: names are unique, and every row has as many cells as the header.
 /// Without a header: rows have at least as many cells as the largest wanted number. tsv: quotes are
 /// ordinary characters, unless find_quotes shows that a writer put them there.
-/// jsonl and json: rows are objects. Numbers are read as written, true and false as words, and null
-/// as an absent key.
+/// jsonl and json: rows are objects. Whole numbers are read as written and others as the nearest
+/// doubles (1.50 as 1.5), true and false as words, and null as an absent key.
 class TableReader {
  public:
   virtual ~TableReader() = default;
