@@ -39,9 +39,6 @@ class LruCache {
     }
   }
 
-  /// The total cost of all values.
-  std::int64_t cost() const { return cost_; }
-
  private:
   struct Entry {
     Key key;

@@ -277,9 +277,4 @@ void TokenDataset::verify() const {
     document_starts(at, std::min(block + 1, documents() - at));
 }
 
-std::int64_t TokenDataset::cached_bytes() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->chunks.cost();
-}
-
 }  // namespace nystrom

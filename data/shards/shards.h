@@ -85,9 +85,6 @@ class TokenDataset {
   /// Throws an InputError for the first fault.
   void verify() const;
 
-  /// Bytes in the cache.
-  std::int64_t cached_bytes() const;
-
  private:
   struct State;
   explicit TokenDataset(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -111,9 +111,9 @@ std::vector<EncodedSample> TaskEncoder::encode(const Example& example,
   std::vector<EncodedSample> samples(1);
   switch (*task_.kind) {
     case TaskKind::classification:
-    case TaskKind::regression: samples = encode_texts(example, counts); break;
-    case TaskKind::tokens: encode_words(example, samples[0], counts); break;
-    case TaskKind::choice: encode_choices(example, samples[0], counts); break;
+    case TaskKind::regression: samples = encode_texts(example); break;
+    case TaskKind::tokens: encode_words(example, samples[0]); break;
+    case TaskKind::choice: encode_choices(example, samples[0]); break;
     case TaskKind::questions: samples = encode_question(example, counts); break;
     case TaskKind::features:
     case TaskKind::embeddings: break;
@@ -143,29 +143,25 @@ std::int64_t TaskEncoder::label_index(const std::string& label, const Example& e
   return index;
 }
 
-void TaskEncoder::add_single(Ids ids, EncodedSample& sample, EncodingCounts& counts) const {
+void TaskEncoder::add_single(Ids ids, EncodedSample& sample) const {
   const std::int64_t all = std::ssize(ids),
                      kept = std::min(all, sequence_length_ - single_specials_);
   sample.full_length = std::max(sample.full_length, all + single_specials_);
-  counts.removed_tokens += all - kept;
   ids.resize(static_cast<std::size_t>(kept));
   sample.rows.push_back(tokenizer_.wrap(ids));
 }
 
-void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample,
-                           EncodingCounts& counts) const {
+void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample) const {
   const std::int64_t all = std::ssize(first) + std::ssize(second);
   sample.full_length = std::max(sample.full_length, all + pair_specials_);
   const auto [kept_first, kept_second] =
       longest_first(std::ssize(first), std::ssize(second), sequence_length_ - pair_specials_);
-  counts.removed_tokens += all - kept_first - kept_second;
   first.resize(static_cast<std::size_t>(kept_first));
   second.resize(static_cast<std::size_t>(kept_second));
   sample.rows.push_back(tokenizer_.wrap(first, second));
 }
 
-std::vector<EncodedSample> TaskEncoder::encode_texts(const Example& example,
-                                                     EncodingCounts& counts) const {
+std::vector<EncodedSample> TaskEncoder::encode_texts(const Example& example) const {
   EncodedSample sample;
   if (example.label) sample.label = label_index(*example.label, example);
   for (const std::string& label : example.labels)
@@ -179,10 +175,10 @@ std::vector<EncodedSample> TaskEncoder::encode_texts(const Example& example,
   if (task_.windows != TaskWindows::first && !example.pair && example.pixels.empty())
     return cut_into_windows(sample, ids);
   if (example.pair && !towers_) {
-    add_pair(std::move(ids), tokenizer_.encode(*example.pair), sample, counts);
+    add_pair(std::move(ids), tokenizer_.encode(*example.pair), sample);
   } else {
-    add_single(std::move(ids), sample, counts);
-    if (example.pair) add_single(tokenizer_.encode(*example.pair), sample, counts);
+    add_single(std::move(ids), sample);
+    if (example.pair) add_single(tokenizer_.encode(*example.pair), sample);
   }
   return {std::move(sample)};
 }
@@ -203,19 +199,17 @@ std::vector<EncodedSample> TaskEncoder::cut_into_windows(const EncodedSample& wh
   }
 }
 
-void TaskEncoder::encode_choices(const Example& example, EncodedSample& sample,
-                                 EncodingCounts& counts) const {
+void TaskEncoder::encode_choices(const Example& example, EncodedSample& sample) const {
   if (example.choice) sample.label = *example.choice;
   const Ids before = tokenizer_.encode(example.text);
   for (const std::string& choice : example.choices) {
     const std::string text =
         example.pair && !example.pair->empty() ? *example.pair + " " + choice : choice;
-    add_pair(before, tokenizer_.encode(text), sample, counts);
+    add_pair(before, tokenizer_.encode(text), sample);
   }
 }
 
-void TaskEncoder::encode_words(const Example& example, EncodedSample& sample,
-                               EncodingCounts& counts) const {
+void TaskEncoder::encode_words(const Example& example, EncodedSample& sample) const {
   for (const std::string& label : example.labels)
     sample.labels.push_back(label_index(label, example));
   const std::int64_t room = sequence_length_ - single_specials_;
@@ -223,14 +217,11 @@ void TaskEncoder::encode_words(const Example& example, EncodedSample& sample,
   std::int64_t all = 0;
   for (const std::string& word : example.words) {
     const Ids pieces = tokenizer_.encode(" " + word);
-    const bool fits = all < room && !pieces.empty();
-    sample.word_starts.push_back(pieces.empty() ? no_token : fits ? all : cut_off);
-    counts.removed_words += !fits;
+    sample.word_starts.push_back(pieces.empty() ? no_token : all < room ? all : cut_off);
     all += std::ssize(pieces);
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
   sample.full_length = all + single_specials_;
-  counts.removed_tokens += std::max<std::int64_t>(0, all - room);
   ids.resize(static_cast<std::size_t>(std::min(all, room)));
   sample.rows.push_back(tokenizer_.wrap(ids));
   for (std::int64_t& start : sample.word_starts)
@@ -245,7 +236,6 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
   const std::int64_t room = sequence_length_ - pair_specials_, all = std::ssize(tokens);
   const std::int64_t kept = std::min(std::ssize(question), room / 2), size = room - kept,
                      removed = std::ssize(question) - kept;
-  counts.removed_tokens += removed;
   question.resize(static_cast<std::size_t>(kept));
 
   const auto [first, last] = answer_tokens(example, tokens);

@@ -53,9 +53,7 @@ struct EncodingCounts {
   std::int64_t longest = 0;  ///< the largest full_length (questions: of a window)
   Occurrences truncated;     ///< examples that lost tokens (questions: tokens of the question)
   Occurrences blank;         ///< examples with an empty or blank text
-  std::int64_t removed_tokens = 0;  ///< tokens that truncated examples lost
-  std::int64_t removed_words = 0;   ///< tokens: words without a token, which get no label
-  std::int64_t unknown = 0;         ///< unknown tokens
+  std::int64_t unknown = 0;  ///< unknown tokens
   /// Questions: answerable questions whose answer is not whole in any window.
   std::int64_t answers_cut = 0;
 
@@ -105,13 +103,13 @@ class TaskEncoder {
  private:
   using Ids = std::vector<std::int32_t>;
 
-  std::vector<EncodedSample> encode_texts(const Example& example, EncodingCounts& counts) const;
+  std::vector<EncodedSample> encode_texts(const Example& example) const;
   std::vector<EncodedSample> cut_into_windows(const EncodedSample& whole, const Ids& ids) const;
-  void encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
-  void encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
+  void encode_choices(const Example& example, EncodedSample& sample) const;
+  void encode_words(const Example& example, EncodedSample& sample) const;
   std::vector<EncodedSample> encode_question(const Example& example, EncodingCounts& counts) const;
-  void add_single(Ids ids, EncodedSample& sample, EncodingCounts& counts) const;
-  void add_pair(Ids first, Ids second, EncodedSample& sample, EncodingCounts& counts) const;
+  void add_single(Ids ids, EncodedSample& sample) const;
+  void add_pair(Ids first, Ids second, EncodedSample& sample) const;
   std::int64_t label_index(const std::string& label, const Example& example) const;
 
   TaskConfig task_;

@@ -121,7 +121,6 @@ void TaskDataset::add_features(EncodedSample sample, std::int64_t length, std::i
   ++counts_.samples;
   counts_.tokens += kept;
   counts_.longest = std::max(counts_.longest, length);
-  counts_.removed_tokens += length - kept;
 }
 
 TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSource& source,

@@ -107,8 +107,6 @@ Json to_json(const TaskSetStatistics& report) {
           {"longest", counts.longest},
           {"median", report.median_length},
           {"truncated", counts.truncated.count},
-          {"removed_tokens", counts.removed_tokens},
-          {"removed_words", counts.removed_words},
           {"unknown", counts.unknown},
           {"answers_cut", counts.answers_cut},
           {"skipped", report.skipped.count},
