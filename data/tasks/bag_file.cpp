@@ -77,13 +77,8 @@ Place place_in_safetensors(const InputFile& file) {
 /// The array of features of an HDF5 file. Its cache holds one row of chunks.
 Hdf5Array features_of(const Hdf5File& file, const std::string& name) {
   std::optional<Hdf5Array> array = file.find("features", block_bytes);
-  if (!array) {
-    std::vector<std::string> names = file.names();
-    names.resize(std::min<std::size_t>(names.size(), 20));
-    throw InputError(fmt::format(
-        "{}: there is no array 'features'; the file holds {}", name,
-        names.empty() ? "nothing" : printable(fmt::format("{}", fmt::join(names, ", ")))));
-  }
+  require_input(array.has_value(), "{}: there is no array 'features'; the file holds {}", name,
+                listed_names(file));
   return std::move(*array);
 }
 

@@ -25,8 +25,9 @@ Hdf5File open(const std::filesystem::path& file) {
   return Hdf5File(input);
 }
 
-/// The names of what a file holds, for a message.
-std::string names_in(const Hdf5File& file) {
+}  // namespace
+
+std::string listed_names(const Hdf5File& file) {
   std::vector<std::string> names = file.names();
   if (names.empty()) return "nothing";
   const bool more = names.size() > max_listed;
@@ -34,8 +35,6 @@ std::string names_in(const Hdf5File& file) {
   for (std::string& each : names) each = "'" + printable(each) + "'";
   return fmt::format("{}{}", fmt::join(names, ", "), more ? ", …" : "");
 }
-
-}  // namespace
 
 FeatureFile::FeatureFile(std::filesystem::path file)
     : path_(std::move(file)), file_(open(path_)), features_(find_features()) {
@@ -60,7 +59,7 @@ Hdf5Array FeatureFile::find_features() const {
   const std::string name = printable_path(path_);
   std::optional<Hdf5Array> array = file_.find("features", cache_bytes);
   require_input(array.has_value(), "{}: there is no array 'features'; the file holds {}", name,
-                names_in(file_));
+                listed_names(file_));
   require_input(array->shape().size() == 3,
                 "{}: 'features' is {}, expected numbers [samples, steps, width]", name,
                 shape_text(*array));

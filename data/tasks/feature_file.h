@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/checksum.h"
@@ -56,6 +57,9 @@ class FeatureFile {
   std::vector<std::int64_t> lengths_, labels_;
   std::vector<double> values_;
 };
+
+/// The names of what a file holds, at most 20, for a message: "'features', 'labels'" or "nothing".
+std::string listed_names(const Hdf5File& file);
 
 /// A hash of a sample's valid features.
 Digest digest_of(const FeatureFile& file, std::int64_t sample);

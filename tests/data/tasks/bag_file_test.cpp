@@ -221,7 +221,7 @@ TEST(BagFile, RefusesOtherForms) {
   put(file, "feats", H5T_IEEE_F32LE, {3, 2}, values);
   H5Fclose(file);
   EXPECT_EQ(message_of([&] { BagFile bag(folder / "b.h5"); }),
-            (folder / "b.h5").string() + ": there is no array 'features'; the file holds feats");
+            (folder / "b.h5").string() + ": there is no array 'features'; the file holds 'feats'");
 }
 
 TEST(BagFile, RefusesAFileThatChanged) {
