@@ -163,6 +163,15 @@ nlohmann::json read_json_file(const std::filesystem::path& path) {
   return read_json_file(path, max_config_bytes);
 }
 
+const char* json_kind(const nlohmann::json& value) {
+  return value.is_array()     ? "a list"
+         : value.is_object()  ? "an object"
+         : value.is_string()  ? "a text"
+         : value.is_number()  ? "a number"
+         : value.is_boolean() ? "true or false"
+                              : "null";
+}
+
 std::int64_t json_count(const nlohmann::json& value, const std::string& name) {
   const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= max_json_count;
   require_input(count, "{} is {}, expected a whole number from 0 to {}", name,

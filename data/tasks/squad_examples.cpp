@@ -19,15 +19,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t max_squad_bytes = std::size_t{1} << 30;
 
-const char* describe(const Json& value) {
-  return value.is_array()     ? "a list"
-         : value.is_object()  ? "an object"
-         : value.is_string()  ? "a text"
-         : value.is_number()  ? "a number"
-         : value.is_boolean() ? "true or false"
-                              : "null";
-}
-
 /// The byte offsets of a text's characters, and its end.
 std::vector<std::int64_t> character_starts(const std::string& text) {
   std::vector<std::int64_t> starts;
@@ -38,17 +29,17 @@ std::vector<std::int64_t> character_starts(const std::string& text) {
 }
 
 const Json& member(const Json& object, const char* key, const std::string& place) {
-  require_input(object.is_object(), "{} is {}, expected an object", place, describe(object));
+  require_input(object.is_object(), "{} is {}, expected an object", place, json_kind(object));
   require_input(object.contains(key), "{}: there is no key '{}'", place, key);
   return object[key];
 }
 const Json& list(const Json& object, const char* key, const std::string& place) {
   const Json& value = member(object, key, place);
-  require_input(value.is_array(), "{}: '{}' is {}, expected a list", place, key, describe(value));
+  require_input(value.is_array(), "{}: '{}' is {}, expected a list", place, key, json_kind(value));
   return value;
 }
 const std::string& as_text(const Json& value, const char* key, const std::string& place) {
-  require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key, describe(value));
+  require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key, json_kind(value));
   return value.get_ref<const std::string&>();
 }
 const std::string& text(const Json& object, const char* key, const std::string& place) {
@@ -79,7 +70,7 @@ Answer read_answer(const Json& answer_text, const Json& start, const std::string
   Answer answer{as_text(answer_text, "text", name), 0};
   const auto characters = static_cast<std::int64_t>(starts.size()) - 1;
   require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number",
-                name, describe(start));
+                name, json_kind(start));
   const auto character = start.get<std::int64_t>();
   require_input(!is_blank(answer.text), "{}: the text of an answer is {}", name,
                 answer.text.empty() ? "empty" : "nothing but white space");
@@ -180,7 +171,7 @@ class SquadExamples : public ExampleReader {
     if (!question.contains("is_impossible")) return std::nullopt;
     const Json& value = question["is_impossible"];
     require_input(value.is_boolean(), "{}: 'is_impossible' is {}, expected true or false", name,
-                  describe(value));
+                  json_kind(value));
     return value.get<bool>();
   }
 
@@ -208,7 +199,7 @@ void read_answers(const TaskConfig& task, const Json& answers, Example& example)
     for (std::size_t i = 0; i < texts.size(); ++i) add(texts[i], places[i]);
   } else {
     require_input(answers.is_array(), "{}: 'answers' is {}, expected SQuAD's answers", name,
-                  describe(answers));
+                  json_kind(answers));
     for (const Json& each : answers)
       add(member(each, "text", name), member(each, "answer_start", name));
   }

@@ -23,13 +23,6 @@ std::optional<std::string> scalar_text(const Json& value) {
   return std::nullopt;
 }
 
-const char* kind_of(const Json& value) {
-  return value.is_array()    ? "a list"
-         : value.is_object() ? "an object"
-         : value.is_null()   ? "null"
-                             : "a single value";
-}
-
 /// Reads the items of one array, or values that follow one another as in JSON Lines, in the memory
 /// of one value. The text of a value is found by its brackets and quotes, and not parsed.
 class JsonValues {
@@ -165,7 +158,7 @@ class JsonRows : public TableReader {
     if (!object.is_object())
       throw BadRow(fmt::format(
           "{}: the {} is {}, expected a JSON object{}", place(), lines_ ? "line" : "value",
-          kind_of(object),
+          json_kind(object),
           lines_ && object.is_array() ? "; a file that is one JSON array ends in .json" : ""));
     const bool first = names_.empty();
     if (first)
@@ -281,7 +274,7 @@ class JsonRows : public TableReader {
       const std::string which = columns_.is_null() ? "" : fmt::format("value {} of ", next_);
       throw BadRow(fmt::format("{}: {}'{}' {} {}, expected {}{}", place(), which,
                                printable(wanted_[column].name), &got == &value ? "is" : "holds",
-                               kind_of(got), expected,
+                               json_kind(got), expected,
                                pandas ? "; pandas writes rows by to_json(orient='records')"
                                : got.is_array() ? wanted_[column].hint.c_str()
                                                 : ""));

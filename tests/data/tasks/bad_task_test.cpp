@@ -147,7 +147,7 @@ const BadFile bad_files[] = {
      "DIR/a.jsonl:1: 'label' is a list, expected a text or a number; if a text has several labels, "
      "set task.multi_label: true"},
     {"one_label_for_a_list", classification, several, "a.jsonl", R"({"text": "x", "label": "a"})",
-     "DIR/a.jsonl:1: 'label' is a single value, expected a list"},
+     "DIR/a.jsonl:1: 'label' is a text, expected a list"},
     {"no_list", classification, several, "a.jsonl", R"({"text": "x", "label": null})",
      "DIR/a.jsonl:1: 'label' is null"},
     {"list_of_lists", classification, several, "a.jsonl", R"({"text": "x", "label": [["a"]]})",
@@ -246,7 +246,7 @@ const BadFile bad_files[] = {
     {"no_labels", tokens, unchanged, "a.jsonl", "{\"tokens\": [\"a\"], \"tags\": []}",
      "DIR/a.jsonl:1: there are 1 words but 0 labels"},
     {"text_for_words", tokens, unchanged, "a.jsonl", "{\"tokens\": \"a b\", \"tags\": [\"O\"]}",
-     "DIR/a.jsonl:1: 'tokens' is a single value, expected a list"},
+     "DIR/a.jsonl:1: 'tokens' is a text, expected a list"},
     {"words_in_csv", tokens, unchanged, "a.csv", "a,O\n",
      "DIR/a.csv: csv does not hold a task of kind tokens"},
     {"latin_1_word", tokens, unchanged, "a.conll", "caf\xE9 O\n",
@@ -376,7 +376,7 @@ const BadFile bad_files[] = {
      "DIR/a.jsonl:1: label '1' names no choice; choices: 'A', 'B'"},
     {"choices_as_text", choice, list_of_choices, "a.jsonl",
      R"({"text": "x", "endings": "a", "label": 0})",
-     "DIR/a.jsonl:1: 'endings' is a single value, expected a list"},
+     "DIR/a.jsonl:1: 'endings' is a text, expected a list"},
 };
 
 class BadTaskFile : public ::testing::TestWithParam<BadFile> {};
