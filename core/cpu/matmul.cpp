@@ -3,9 +3,11 @@
 #include <dnnl.hpp>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "core/cpu/parallel.h"
 #include "core/kernels.h"
@@ -135,12 +137,34 @@ void run_product(const CView& a, const CView& b, const CView& bias, const View& 
 /// oneDNN multiplies bf16 only with AVX-512.
 bool has_bf16() { return cpu_level() >= CpuLevel::avx512; }
 
-Tensor as_f32(const CView& x) {
+Tensor copy_of(const CView& x, DType dtype) {
   if (!x) return {};
   Tensor result = Tensor::empty(
-      Shape(std::span<const std::int64_t>(x.shape, static_cast<std::size_t>(x.rank))), DType::f32);
+      Shape(std::span<const std::int64_t>(x.shape, static_cast<std::size_t>(x.rank))), dtype);
   kernels::copy(x, result);
   return result;
+}
+
+Tensor as_f32(const CView& x) { return copy_of(x, DType::f32); }
+
+/// Whether different indices share an element, as in a sliding window, other than along axes that
+/// repeat it: oneDNN takes no such matrix.
+bool overlaps(const CView& x) {
+  if (x.is_contiguous()) return false;
+  std::array<std::pair<std::int64_t, std::int64_t>, max_rank> axes;  // stride and size, ascending
+  auto end = axes.begin();
+  for (int i = 0; i < x.rank; ++i) {
+    if (x.dim(i) <= 1 || x.step(i) <= 0) continue;
+    auto place = end++;
+    for (; place != axes.begin() && place[-1].first > x.step(i); --place) *place = place[-1];
+    *place = {x.step(i), x.dim(i)};
+  }
+  std::int64_t span = 0;  // elements up to the last one of the axes so far
+  for (auto axis = axes.begin(); axis != end; ++axis) {
+    if (axis->first <= span) return true;
+    span += axis->first * (axis->second - 1);
+  }
+  return false;
 }
 
 void run_as_f32(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
@@ -161,10 +185,12 @@ void matmul_unary(CView a, CView b, CView bias, Unary op, View c, View y) {
   kernels::unary(op, c, y);
 }
 
-void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision) {
+void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision precision) {
   if (c.numel() == 0) return;
   if (a.dtype == DType::f64 || a.dim(-1) == 0)
     return kernels::matmul_plain(a, b, bias, c, accumulate);
+  if (overlaps(a)) return matmul(copy_of(a, a.dtype), b, bias, c, accumulate, precision);
+  if (overlaps(b)) return matmul(a, copy_of(b, b.dtype), bias, c, accumulate, precision);
   if (a.dtype == DType::bf16 && !has_bf16()) return run_as_f32(a, b, bias, c, accumulate);
   run_product(a, b, bias, c, accumulate);
 }

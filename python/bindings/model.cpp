@@ -158,9 +158,16 @@ class LoadedModel {
     std::optional<Unlocked> unlocked(std::in_place);
     require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
     require_vectors(folder_.path);
+    const std::int64_t length = max_length.value_or(trained_length());
+    if (max_length) {
+      const std::int64_t fewest = std::ssize(tokenizer_->wrap({}, {}).ids) + 4;
+      const std::int64_t most = model_->config().longest_sequence().value_or(length);
+      require_input(length >= fewest && length <= most,
+                    "max_length {}; expected from {} to the {} tokens that the model takes", length,
+                    fewest, most);
+    }
     EmbeddingOptions options = embedding_options(
-        model_->config(), value_called("prompt", prompt, enum_names(PromptKind{})),
-        max_length.value_or(trained_length()));
+        model_->config(), value_called("prompt", prompt, enum_names(PromptKind{})), length);
     if (pooling) options.pooling = value_called("pooling", *pooling, enum_names(SentencePooling{}));
     if (normalize) options.normalize = *normalize;
     options.dimensions = dimensions;

@@ -41,10 +41,13 @@ def test_every_op_is_there():
 # ---- Arrays -------------------------------------------------------------------------------------
 
 
-def test_a_sliding_window_is_multiplied():
-    window = np.lib.stride_tricks.sliding_window_view(np.arange(6, dtype=np.float32), 3)
-    weight = np.eye(3, dtype=np.float32)
-    assert np.array_equal(ops.matmul(window, weight).numpy(), window)
+@pytest.mark.parametrize("writeable", [False, True])
+def test_a_sliding_window_is_multiplied(writeable):
+    values = np.arange(6, dtype=np.float32)
+    window = np.lib.stride_tricks.sliding_window_view(values, 3, writeable=writeable)
+    weight = np.eye(4, dtype=np.float32)
+    assert np.array_equal(ops.matmul(weight, window).numpy(), window)
+    assert np.array_equal(ops.matmul(window, weight[:3, :3]).numpy(), window)
 
 
 def test_a_tensor_shares_the_memory_of_its_array():

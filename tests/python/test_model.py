@@ -212,6 +212,8 @@ def test_messages_are_the_programs(trained, classifier, program):
         (lambda m: m.fill_mask("[MASK]", top_k=99), "top_k 99; expected 1 … 36"),
         (lambda m: m.fill_mask(["[MASK]"], batch_size=0), "batch_size 0; expected at least 1"),
         (lambda m: m.encode("sea", pooling="median"), "pooling 'median'; expected mean, cls, landmarks, max, mean_sqrt_len_tokens, weightedmean, lasttoken"),
+        (lambda m: m.encode("sea", max_length=0), "max_length 0; expected from 7 to the 32 tokens that the model takes"),
+        (lambda m: m.encode("sea", max_length=10**6), "max_length 1000000; expected from 7 to the 32 tokens that the model takes"),
         (lambda m: m.encode("sea", prompt="title"), "prompt 'title'; expected query, document, none"),
                 (lambda m: m([[99]]), "input_ids[0, 0] is 99; expected 0 … 35"),
         (lambda m: m(), "the input has no tensor input_ids"),
