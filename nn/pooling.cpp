@@ -62,8 +62,9 @@ Var token_means(const Var& hidden, const Ragged& batch, std::int64_t segments) {
   return segment_means(rows, RowSpans(ranges, hidden.value().device()), segments);
 }
 
-/// Σ place · x / Σ place over the tokens of each sequence, as the mean of weighted tokens: a product
-/// with all rows would round otherwise in another batch. Places count from 1 at its first token.
+/// Σ place · x / Σ place over the tokens of each sequence, as the mean of weighted tokens: a
+/// product with all rows would round otherwise in another batch. Places count from 1 at its first
+/// token.
 Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
   const std::int64_t rows = hidden.value().numel() / hidden.dim(-1);
   std::vector<double> weights(static_cast<std::size_t>(rows), 0);
@@ -72,8 +73,8 @@ Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
     double total = 0;
     for (const std::int64_t place : places) total += static_cast<double>(place - places[0] + 1);
     for (std::size_t t = 0; t < own.size(); ++t)
-      weights[static_cast<std::size_t>(own[t])] = static_cast<double>(places[t] - places[0] + 1) *
-                                                  static_cast<double>(own.size()) / total;
+      weights[static_cast<std::size_t>(own[t])] =
+          static_cast<double>(places[t] - places[0] + 1) * static_cast<double>(own.size()) / total;
   }
   const DType dtype = accumulate_dtype(hidden.dtype());
   const Var factors = Tensor::from(weights, {rows, 1}).cast(dtype).to(hidden.value().device());

@@ -39,7 +39,7 @@ struct EmbeddingSample {
 struct EmbeddingTexts {
   TextRoles roles = TextRoles::texts;
   std::vector<EmbeddingSample> samples;
-  std::vector<std::string> texts;  ///< by number; empty in an EmbeddingDataset
+  std::vector<std::string> texts;                 ///< by number; empty in an EmbeddingDataset
   std::vector<std::vector<std::int32_t>> tokens;  ///< of each text, without a prompt; likewise
   /// The samples of each label.
   std::vector<std::vector<std::int64_t>> of_label;
@@ -60,9 +60,9 @@ struct EmbeddingTexts {
 };
 
 /// Reads the examples of a source, all of one form. `task` is resolved. Throws an InputError
-/// "file:line: …" for the first fault: no text, a blank text in a table, a negative that is the text
-/// or its pair, a score that is not between −max_score and max_score, or labels that only one text
-/// has.
+/// "file:line: …" for the first fault: no text, a blank text in a table, a negative that is the
+/// text or its pair, a score that is not between −max_score and max_score, or labels that only one
+/// text has.
 EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source,
                                     const Tokenizer& tokenizer);
 

@@ -48,10 +48,10 @@ void for_each_block(const SearchOptions& options, const VectorModel& model, Log&
                     const Use& use) {
   if (options.has_vectors()) {
     return read_vectors(options.corpus, rows_at_once, [&](const VectorBlock& block) {
-      require_input(options.texts.empty() || block.examples.empty() ||
-                        block.examples[0].text.empty(),
-                    "--texts: {} holds the texts of its vectors; leave it out",
-                    printable_path(options.corpus));
+      require_input(
+          options.texts.empty() || block.examples.empty() || block.examples[0].text.empty(),
+          "--texts: {} holds the texts of its vectors; leave it out",
+          printable_path(options.corpus));
       use(block.vectors);
     });
   }
@@ -64,8 +64,8 @@ void for_each_block(const SearchOptions& options, const VectorModel& model, Log&
 
 /// The examples of these rows of the corpus; none where only vectors are known.
 std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const VectorModel& model,
-                                          const std::set<std::int64_t>& rows,
-                                          std::int64_t all_rows, Log& log) {
+                                          const std::set<std::int64_t>& rows, std::int64_t all_rows,
+                                          Log& log) {
   std::map<std::int64_t, Example> found;
   std::int64_t row = 0;
   const auto take = [&](Example&& example) {

@@ -100,9 +100,10 @@ void write_sentence_transformers(const std::filesystem::path& folder,
   };
   add_prompt("query", embedding.query_prompt);
   add_prompt("document", embedding.document_prompt);
-  write("config_sentence_transformers.json", {{"prompts", prompts},
-                                              {"default_prompt_name", default_prompt},
-                                              {"similarity_fn_name", enum_name(embedding.similarity)}});
+  write("config_sentence_transformers.json",
+        {{"prompts", prompts},
+         {"default_prompt_name", default_prompt},
+         {"similarity_fn_name", enum_name(embedding.similarity)}});
 }
 
 }  // namespace nystrom

@@ -91,8 +91,8 @@ std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors&
 /// Pairs of texts, with or without a score.
 EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& source,
                              const std::shared_ptr<const Tokenizer>& tokenizer) {
-  const auto data = std::make_shared<const EmbeddingTexts>(
-      read_embedding_texts(config.task, source, *tokenizer));
+  const auto data =
+      std::make_shared<const EmbeddingTexts>(read_embedding_texts(config.task, source, *tokenizer));
   const EmbeddingTexts& pairs = *data;
   const bool scored = pairs.roles == TextRoles::scores;
   require_input(scored || pairs.roles == TextRoles::pairs,
@@ -110,11 +110,13 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
     require_input(texts_of_column(pairs, 1).texts.size() > 1,
                   "task.validation: all pairs have one second text, which is always found; give "
                   "pairs of others");
-    require_input(std::ranges::any_of(pairs.samples, [&](const EmbeddingSample& sample) {
-                    return std::ranges::any_of(pairs.samples, [&](const EmbeddingSample& other) {
-                      return !pairs.alike(sample.texts[0], other.texts[1]);
-                    });
-                  }),
+    require_input(std::ranges::any_of(pairs.samples,
+                                      [&](const EmbeddingSample& sample) {
+                                        return std::ranges::any_of(
+                                            pairs.samples, [&](const EmbeddingSample& other) {
+                                              return !pairs.alike(sample.texts[0], other.texts[1]);
+                                            });
+                                      }),
                   "task.validation: every second text is a pair of every first one, so that any "
                   "is found; give pairs of others");
   }

@@ -215,9 +215,8 @@ std::vector<PlannedRun> plan_of(const ConfigText& yaml, const std::vector<std::s
 FinetuneResult finetune_or_diverge(const RunSpec& run, Log& log, Device device,
                                    Communicator& communicator, bool describe_data) {
   try {
-    return with_context(printable_path(run.options.run_dir), [&] {
-      return finetune(run, log, device, communicator, describe_data);
-    });
+    return with_context(printable_path(run.options.run_dir),
+                        [&] { return finetune(run, log, device, communicator, describe_data); });
   } catch (const DivergedError& error) {
     if (communicator.size() > 1) throw;
     log.warn(error.what());

@@ -206,8 +206,8 @@ void read_prompts(SentenceModules& result) {
   const auto named =
       std::ranges::find(known, similarity, [](const auto& each) { return each.name; });
   if (named == known.end())
-    refuse(file, fmt::format("similarity_fn_name is {}, which nystrom lacks",
-                             printable(similarity, 40)));
+    refuse(file,
+           fmt::format("similarity_fn_name is {}, which nystrom lacks", printable(similarity, 40)));
   result.embedding.similarity = named->value;
   if (const auto width = member<std::int64_t>(root, "truncate_dim", 0, file); width > 0)
     throw InputError(fmt::format(

@@ -30,8 +30,8 @@ struct SentenceModules {
 /// for wrong files.
 std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path& folder);
 
-/// The folder of the encoder that `folder` holds by its modules.json, "0_Transformer"; nothing where
-/// it is the encoder's own. sentence-transformers reads no other encoder there.
+/// The folder of the encoder that `folder` holds by its modules.json, "0_Transformer"; nothing
+/// where it is the encoder's own. sentence-transformers reads no other encoder there.
 std::optional<std::filesystem::path> encoder_in(const std::filesystem::path& folder);
 
 /// Throws an InputError for a folder whose modules.json makes no vectors: a model of pairs

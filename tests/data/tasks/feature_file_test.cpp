@@ -283,7 +283,8 @@ TEST(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
   {
     const Writer writer(folder / "a.h5");
     const hsize_t sizes[] = {3, 4, 4};
-    const hid_t space = H5Screate_simple(3, sizes, nullptr), options = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t space = H5Screate_simple(3, sizes, nullptr),
+                options = H5Pcreate(H5P_DATASET_CREATE);
     packed(options);
     H5Dclose(H5Dcreate2(writer.file(), "features", H5T_IEEE_F32LE, space, H5P_DEFAULT, options,
                         H5P_DEFAULT));
@@ -302,10 +303,9 @@ TEST(FeatureFiles, OfOneClassTeachNothing) {
   }
   const TaskConfig task = resolve_task({.kind = TaskKind::features});
   const std::vector<std::string> files{(folder / "a.h5").string()};
-  EXPECT_EQ(input_error([&] {
-              TaskDataset::read_features(task, files, Labelled::required, {}, 8);
-            }),
-            files[0] + ": all labels are 0; there is nothing to learn: name the others in task.labels");
+  EXPECT_EQ(
+      input_error([&] { TaskDataset::read_features(task, files, Labelled::required, {}, 8); }),
+      files[0] + ": all labels are 0; there is nothing to learn: name the others in task.labels");
 }
 
 TEST(FeatureFiles, ColumnsFarFromZeroAreCoarseInHalfTypes) {
@@ -318,12 +318,14 @@ TEST(FeatureFiles, ColumnsFarFromZeroAreCoarseInHalfTypes) {
   const TaskDataset data =
       TaskDataset::read_features(resolve_task({.kind = TaskKind::features}),
                                  {(folder / "a.h5").string()}, Labelled::required, {}, 8);
-  EXPECT_EQ(coarse_columns(data, DType::bf16),
-            "1 of 2 columns of the features vary by less than bf16 tells apart (column 0 is 1000.44 ± "
-            "0.37); subtract their means, or set training.dtype: f32");
-  EXPECT_EQ(coarse_columns(data, DType::f16),
-            "1 of 2 columns of the features vary by less than f16 tells apart (column 0 is 1000.44 ± "
-            "0.37); subtract their means, or set training.dtype: f32");
+  EXPECT_EQ(
+      coarse_columns(data, DType::bf16),
+      "1 of 2 columns of the features vary by less than bf16 tells apart (column 0 is 1000.44 ± "
+      "0.37); subtract their means, or set training.dtype: f32");
+  EXPECT_EQ(
+      coarse_columns(data, DType::f16),
+      "1 of 2 columns of the features vary by less than f16 tells apart (column 0 is 1000.44 ± "
+      "0.37); subtract their means, or set training.dtype: f32");
   EXPECT_EQ(coarse_columns(data, DType::f32), "");
 }
 
