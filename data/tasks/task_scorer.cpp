@@ -363,8 +363,8 @@ std::string coarse_columns(const TaskDataset& data, DType dtype) {
   if (width == 0 || !is_half(dtype)) return "";
   std::vector<double> sums(width), squares(width);
   double rows = 0;
-  constexpr std::int64_t samples = 8;
-  for (std::int64_t k = 0; k < std::min(samples, data.size()); ++k) {
+  const std::int64_t samples = std::min<std::int64_t>(8, data.size());
+  for (std::int64_t k = 0; k < samples; ++k) {
     const std::int64_t i = k * data.size() / samples;
     Tensor read = Tensor::empty({data.length(i), width}, data.feature_dtype());
     data.read_rows(i, read);

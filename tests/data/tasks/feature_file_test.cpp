@@ -282,16 +282,25 @@ TEST(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
   const TemporaryFolder folder;
   {
     const Writer writer(folder / "a.h5");
-    const hsize_t sizes[] = {3, 4, 4};
-    const hid_t space = H5Screate_simple(3, sizes, nullptr),
+    const hsize_t sizes[] = {3, 4, 4}, first[] = {2, 4, 4}, begin[] = {0, 0, 0};
+    const hid_t space = H5Screate_simple(3, sizes, nullptr), part = H5Scopy(space),
+                memory = H5Screate_simple(3, first, nullptr),
                 options = H5Pcreate(H5P_DATASET_CREATE);
     packed(options);
-    H5Dclose(H5Dcreate2(writer.file(), "features", H5T_IEEE_F32LE, space, H5P_DEFAULT, options,
-                        H5P_DEFAULT));
+    const hid_t array = H5Dcreate2(writer.file(), "features", H5T_IEEE_F32LE, space, H5P_DEFAULT,
+                                   options, H5P_DEFAULT);
+    H5Sselect_hyperslab(part, H5S_SELECT_SET, begin, nullptr, first, nullptr);
+    const std::vector<float> ones(32, 1);
+    H5Dwrite(array, H5T_NATIVE_FLOAT, memory, part, H5P_DEFAULT, ones.data());
+    H5Dclose(array);
+    H5Sclose(memory);
+    H5Sclose(part);
     H5Pclose(options);
     H5Sclose(space);
   }
-  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 2), std::vector<float>(16));
+  const FeatureFile file(folder / "a.h5");
+  EXPECT_EQ(read_sample(file, 1), std::vector<float>(16, 1));
+  EXPECT_EQ(read_sample(file, 2), std::vector<float>(16, 0));
 }
 
 TEST(FeatureFiles, OfOneClassTeachNothing) {
