@@ -70,7 +70,7 @@ def vectors_of_onnx(folder, tokenizer, prompt):
 def finetune(program, folder, start, pooling):
     """A step of training for vectors: the result has no head."""
     name = f"{start.name}-{pooling}-vectors"
-    rows = "".join(f"{number} old ships\tharbour {number}\n" for number in range(4))
+    rows = "".join(f"the old {word}\ta {word}\n" for word in ("ship", "house", "night", "king"))
     (folder / "texts.tsv").write_text("text\tpair\n" + rows)
     config = {
         "run_dir": str(folder / name),
