@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
@@ -41,12 +40,13 @@ void read_rows(const Hdf5Array& array) {
   std::int64_t all = 1;
   for (const std::int64_t size : count) all *= size;
   if (all == 0) return;
+  const bool fragile = array.has_fragile_filters();
   // Unpacks a chunk, twice.
   limit_time(8 * (all / count[0]) *
-             std::max(array.has_fragile_filters() ? count[0] : 1, 2 * array.chunk_rows()));
+             std::max<std::int64_t>(fragile ? count[0] : 1, 2 * array.chunk_rows()));
   std::size_t axis = 0;
-  while (count[axis] == 1 && axis + 1 < count.size()) ++axis;
-  const std::int64_t rows = array.has_fragile_filters() ? std::exchange(count[axis], 1) : 1;
+  while (!fragile && count[axis] == 1 && axis + 1 < count.size()) ++axis;
+  const std::int64_t rows = fragile ? count[0] : 1;
   count[axis] = 1;
   std::vector<double> values(static_cast<std::size_t>(all / array.shape()[axis]));
   for (; first[axis] < rows; ++first[axis]) array.read(first, count, values);
