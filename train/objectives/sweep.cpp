@@ -221,7 +221,7 @@ FinetuneResult finetune_or_diverge(const RunSpec& run, Log& log, Device device,
     if (communicator.size() > 1) throw;
     log.warn(error.what());
     FinetuneResult diverged;
-    diverged.metric_name = enum_name(*run.options.task.metric);
+    if (run.options.task.metric) diverged.metric_name = enum_name(*run.options.task.metric);
     return diverged;
   }
 }
@@ -402,7 +402,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       run.test = outcome.test->scores.values;
       run.test.emplace_back("loss", outcome.test->loss);
     }
-    result.metric = run.metric;
+    if (!run.metric.empty()) result.metric = run.metric;  // the data of a diverged one name it
     result.points[point].runs.push_back(run);
     // A summary of more runs stays until these are as many, or all.
     if (communicator.is_first() && (i + 1 >= summarised || i + 1 == plan.size()))

@@ -144,9 +144,10 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
       value /= tokens;
       squares += value * value;
     }
-    require_input(std::isfinite(squares),
-                  "the vector of '{}' is not finite; compute it in f32, or train the model again",
-                  printable(texts[static_cast<std::size_t>(text)], 60));
+    if (!std::isfinite(squares))
+      throw DivergedError(fmt::format(
+          "the vector of '{}' is not finite; compute it in f32, or train the model again",
+          printable(texts[static_cast<std::size_t>(text)], 60)));
     // A vector of zeros has no direction, and stays.
     const double length = options_.normalize && squares > 0 ? std::sqrt(squares) : 1;
     float* const row = result.data<float>() + text * kept;
