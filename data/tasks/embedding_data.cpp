@@ -55,9 +55,10 @@ bool EmbeddingTexts::alike(std::int64_t a, std::int64_t b) const {
   if (a == b) return true;
   const auto& first = groups[static_cast<std::size_t>(a)];
   const auto& second = groups[static_cast<std::size_t>(b)];
-  auto i = first.begin(), j = second.begin();
-  while (i != first.end() && j != second.end() && *i != *j) ++(*i < *j ? i : j);
-  return i != first.end() && j != second.end();
+  const bool fewer = first.size() < second.size();
+  const auto &few = fewer ? first : second, &many = fewer ? second : first;
+  return std::ranges::any_of(
+      few, [&](std::int64_t group) { return std::ranges::binary_search(many, group); });
 }
 
 EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource& source,

@@ -110,11 +110,12 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
     require_input(texts_of_column(pairs, 1).texts.size() > 1,
                   "task.validation: all pairs have one second text, which is always found; give "
                   "pairs of others");
-    require_input(std::ranges::any_of(pairs.samples,
-                                      [&](const EmbeddingSample& sample) {
+    const auto firsts = texts_of_column(pairs, 0).texts, seconds = texts_of_column(pairs, 1).texts;
+    require_input(std::ranges::any_of(firsts,
+                                      [&](std::int64_t text) {
                                         return std::ranges::any_of(
-                                            pairs.samples, [&](const EmbeddingSample& other) {
-                                              return !pairs.alike(sample.texts[0], other.texts[1]);
+                                            seconds, [&](std::int64_t other) {
+                                              return !pairs.alike(text, other);
                                             });
                                       }),
                   "task.validation: every second text is a pair of every first one, so that any "
