@@ -121,7 +121,7 @@ std::vector<fs::path> files_of(const TaskConfig& task, const std::vector<std::st
                  task.format ? *task.format == TaskFormat::folders : fs::is_directory(patterns[0]);
   if (!documents && !folders) return match_files(patterns);
   std::vector<fs::path> files;
-  std::set<fs::path> named;
+  std::set<fs::path> named, taken;
   for (const std::string& pattern : patterns) {
     const bool is_folder = fs::is_directory(pattern);
     require_input(!is_folder || named.insert(fs::weakly_canonical(pattern)).second,
@@ -134,9 +134,9 @@ std::vector<fs::path> files_of(const TaskConfig& task, const std::vector<std::st
                                         : is_folder ? files_below(pattern)
                                                     : match_files(std::span(&pattern, 1));
     require_input(!found.empty(), "{}: there is no file in this folder", printable(pattern));
-    files.insert(files.end(), found.begin(), found.end());
+    for (const fs::path& file : found)
+      if (taken.insert(file.lexically_normal()).second) files.push_back(file);
   }
-  require_different(files);
   return files;
 }
 

@@ -99,7 +99,6 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::pa
                 expected);
   std::ranges::sort(labels);
   std::vector<WholeFile> files;
-  std::vector<fs::path> all;
   std::vector<std::string> empty, notes;
   for (const std::string& label : labels) {
     const fs::path inner = folder / label;
@@ -109,9 +108,7 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::pa
     if (found.empty()) empty.push_back(label);
     for (const fs::path& file : found)
       files.push_back({file, labelled == Labelled::required ? std::optional(label) : std::nullopt});
-    all.insert(all.end(), found.begin(), found.end());
   }
-  require_different(all);
   add_note(folder, "only the files in folders of labels are read; left out",
            left_out(folder, labels), notes);
   add_note(folder, "folders of labels without a file", empty, notes);

@@ -17,10 +17,6 @@ namespace nystrom {
 /// listed, and for two names of one file.
 std::vector<std::filesystem::path> match_files(std::span<const std::string> patterns);
 
-/// Throws an InputError if two names are those of one file, as by a link: it would count twice.
-/// Hard links, as programs make them that save space, are files of their own.
-void require_different(std::span<const std::filesystem::path> files);
-
 /// All files below a folder, at any depth, sorted by bytes: those of the pattern "folder/**". Empty
 /// if there is none.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder);

@@ -199,10 +199,6 @@ TEST_F(Examples, FoldersOfLabelsAreLookedThrough) {
   const std::string name = folder_.path().string();
   read(task, {name});
   EXPECT_EQ(skipped_.notes, Words{name + ": folders of labels without a file: 'c'"});
-  fs::create_directory_symlink(folder_ / "a", folder_ / "b" / "link");
-  EXPECT_EQ(input_error([&] { read(task, {name}); }),
-            name + "/a/1.txt and " + name +
-                "/b/link/1.txt are one file, which would count twice; name it once");
   write_bytes(folder_ / "p\xff" / "1.txt", "third");
   EXPECT_EQ(input_error([&] { read(task, {name}); }),
             name + "/p\\xff: the folder's name is a label and no UTF-8; rename it");
