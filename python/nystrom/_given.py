@@ -317,16 +317,19 @@ def file_names(
     from nystrom._parquet import files_of, is_parquet
 
     files: list[str] = []
-    read: list[list[str]] = []
+    read: set[str] = set()
     numbers: dict[str, int] = {}
     for path in paths:
         if not is_parquet(path):
             files.append(path)
             continue
-        tables = [os.path.realpath(each) for each in files_of(Path(path), name)]
-        if tables not in read:  # as the program reads a file once
-            read.append(tables)
-            file = data.write(Path(path), name, columns)
-            numbers[file] = numbers.get(file, -1) + 1
-            files.append(data.copy(file, numbers[file]))
+        tables = {os.path.realpath(each) for each in files_of(Path(path), name)}
+        if tables <= read:  # as the program reads a file once
+            continue
+        if tables & read:
+            raise InputError(f"{name}: '{path}' has files that another name gives; name each once")
+        read |= tables
+        file = data.write(Path(path), name, columns)
+        numbers[file] = numbers.get(file, -1) + 1
+        files.append(data.copy(file, numbers[file]))
     return files

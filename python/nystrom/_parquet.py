@@ -36,10 +36,10 @@ def _words(name: str) -> set[str]:
 
 def _part_of(file: str) -> str:
     """The part that a name tells: what stands before the number of a shard, as the hub has it, or
-    the one word that names a part. Else it is empty."""
+    the name without numbers, if one word of it names a part. Else it is empty."""
     shard = re.match(r"(.+?)-\d+-of-\d+", file)
-    words = _words(file)
-    return shard[1] if shard else words.pop() if len(words) == 1 else ""
+    bare = re.sub(r"^\d+[-_ ]*|[-_ ]*\d+$", "", file.split(".")[0])
+    return shard[1] if shard else bare if len(_words(file)) == 1 else ""
 
 
 def is_parquet(path: Any) -> bool:
@@ -106,7 +106,8 @@ def files_of(path: Path, name: str) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        files = sorted(map(Path, glob.glob(str(path))))
+        beside = path.parent.glob(path.name) if path.parent.is_dir() else ()
+        files = sorted(map(Path, glob.glob(str(path)))) or sorted(beside)
         if not files:
             raise InputError(f"{name}: '{path}': no such file")
         return files

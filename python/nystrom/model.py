@@ -533,9 +533,13 @@ def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
 
 def _write_label_types(labels: dict[str, Any], folder: str | os.PathLike[str]) -> None:
     types = {text: label for text, label in labels.items() if not isinstance(label, str)}
+    place = os.path.join(folder, LABEL_TYPES)
     if types:
-        with open(os.path.join(folder, LABEL_TYPES), "w", encoding="utf-8") as file:
+        with open(place, "w", encoding="utf-8") as file:
             json.dump(types, file)
+    else:  # of the model that has taken this one's folder
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(place)
 
 
 def _array(value: Any) -> Any:

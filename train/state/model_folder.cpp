@@ -250,7 +250,11 @@ fs::path find_model(const fs::path& model, Log& log) {
   require_input(fs::is_directory(model),
                 "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
-  if (const auto encoder = encoder_in(model)) return find_model(*encoder, log);
+  if (const auto encoder = encoder_in(model)) {
+    // Without config.json it is a module that nystrom lacks, which this names.
+    if (!fs::exists(*encoder / "config.json")) read_sentence_modules(model);
+    return find_model(*encoder, log);
+  }
   if (fs::exists(model / "config.json")) {
     const std::string problem = settings_problem(model);
     require_input(problem.empty(),
