@@ -2,7 +2,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -45,21 +44,6 @@ nb::dlpack::dtype dlpack_dtype(DType type) {
     case DType::u8: return made(Code::UInt);
     default: return made(Code::Float);
   }
-}
-
-/// Whether different indices share an element, other than along axes that repeat it: oneDNN takes
-/// no such matrix.
-bool overlaps(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride and size
-  for (std::size_t axis = 0; axis < sizes.size(); ++axis)
-    if (sizes[axis] > 1 && strides[axis] > 0) axes.emplace_back(strides[axis], sizes[axis]);
-  std::ranges::sort(axes);
-  std::int64_t span = 0;  // elements up to the last one of the axes so far
-  for (const auto& [stride, size] : axes) {
-    if (stride <= span) return true;
-    span += stride * (size - 1);
-  }
-  return false;
 }
 
 }  // namespace
@@ -105,8 +89,7 @@ Tensor tensor_of(const Array& array, Memory memory) {
                 "numpy.array(…), a copy");
   const std::shared_ptr<void> data(shared(Array(array)),
                                    const_cast<void*>(static_cast<const void*>(array.data())));
-  const Tensor borrowed = Tensor::borrow(data, Shape(sizes), strides, dtype, memory);
-  return memory == Memory::read_only && overlaps(sizes, strides) ? borrowed.contiguous() : borrowed;
+  return Tensor::borrow(data, Shape(sizes), strides, dtype, memory);
 }
 
 nb::object array_of(const Tensor& tensor) {

@@ -71,9 +71,9 @@ std::string loss_of(nb::handle array);
 /// The array; one of NumPy for another kind of buffer, such as ctypes', which nanobind cannot read.
 nb::object readable(nb::handle array);
 
-/// A tensor on the memory of an array, which lives as long as the tensor; on a copy where it is
-/// only read and its elements overlap, as in a sliding window. Booleans become u8. Throws an
-/// InputError for element types that nystrom lacks, for negative strides, and for a refusal.
+/// A tensor on the memory of an array, which lives as long as the tensor. Booleans become u8.
+/// Throws an InputError for element types that nystrom lacks, for negative strides, and for a
+/// refusal.
 Tensor tensor_of(const Array& array, Memory memory = Memory::read_only);
 /// Ids, labels or a mask of this moment: a tape keeps them until backward, and callers may fill
 /// their array anew before that.
