@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 
 #include "core/base/checksum.h"
@@ -296,10 +297,12 @@ std::string judgements_of(const RetrievalSet& set) {
 
 VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& model, Log& log,
                              Communicator& communicator) {
-  for (const std::string& each : options.common.overrides)
-    require_input(!each.starts_with("task") && !each.starts_with("data.text_column"),
+  for (const std::string& each : options.common.overrides) {
+    const std::set<std::string> named = options_in(std::span(&each, 1));
+    require_input(!named.contains("task") && !named.contains("data.text_column"),
                   "--set {}: the files of --retrieval have columns of their own; leave it out",
                   printable(each, 60));
+  }
   const RetrievalSet set = read_retrieval(options.retrieval, options.split);
   if (communicator.size() > 1)
     communicator.require_same_files("--retrieval", file_checksum(set.corpus) + judgements_of(set));

@@ -127,8 +127,7 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
   const std::string ending = name_ending(file);
   if (table_format_of(file) || ending == ".conll" || ending == ".conllu")
     task.format.reset();
-  else if (ending == ".txt" || !task.format ||
-           task.recipe)  // whose format is that of its own files
+  else if (ending == ".txt" || !task.format || task.recipe)  // a recipe's is that of its own files
     task.format = TaskFormat::lines;
   return task;
 }
