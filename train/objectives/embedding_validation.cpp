@@ -107,10 +107,10 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
     for (const EmbeddingSample& sample : pairs.samples) scores.push_back(sample.score);
     require_different_values(scores, TaskMetric::spearman, "validation");
   } else {
-    require_input(texts_of_column(pairs, 1).texts.size() > 1,
+    const auto firsts = texts_of_column(pairs, 0).texts, seconds = texts_of_column(pairs, 1).texts;
+    require_input(seconds.size() > 1,
                   "task.validation: all pairs have one second text, which is always found; give "
                   "pairs of others");
-    const auto firsts = texts_of_column(pairs, 0).texts, seconds = texts_of_column(pairs, 1).texts;
     require_input(std::ranges::any_of(firsts,
                                       [&](std::int64_t text) {
                                         return std::ranges::any_of(
