@@ -97,13 +97,8 @@ std::vector<double> Tensor::to_doubles() const {
   std::vector<double> values(static_cast<std::size_t>(numel()));
   const auto convert = [&]<class T>(TypeTag<T>) {
     const T* data = host.data<T>();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if constexpr (is_half(dtype_of<T>())) {
-        values[i] = static_cast<float>(data[i]);
-      } else {
-        values[i] = static_cast<double>(data[i]);
-      }
-    }
+    std::transform(data, data + values.size(), values.begin(),
+                   [](T x) { return static_cast<double>(static_cast<accumulate_t<T>>(x)); });
   };
   switch (dtype_) {
     case DType::i32: convert(TypeTag<std::int32_t>{}); break;

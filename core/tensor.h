@@ -73,7 +73,7 @@ class Tensor {
   const T* data() const {
     return static_cast<const T*>(typed_data(dtype_of<T>()));
   }
-  /// All elements of a contiguous CPU tensor as doubles, for tests, files and messages.
+  /// All elements in order as doubles, from any device.
   std::vector<double> to_doubles() const;
   /// The value of a tensor with one element.
   double item() const;

@@ -17,8 +17,6 @@ void each_row(const Tensor& x, const F& f) {
       f(static_cast<std::size_t>(head), (head * x.dim(2) + t) * x.dim(3));
 }
 
-std::vector<double> on_host(const Tensor& x) { return x.to(cpu_device).contiguous().to_doubles(); }
-
 }  // namespace
 
 Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& in) {
@@ -29,7 +27,7 @@ Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& in
 }
 
 std::vector<double> relative_errors(const Tensor& x, const Tensor& y) {
-  const std::vector<double> got = on_host(x), expected = on_host(y);
+  const std::vector<double> got = x.to_doubles(), expected = y.to_doubles();
   std::vector<double> difference(static_cast<std::size_t>(y.dim(1)), 0.0), size = difference;
   each_row(y, [&](std::size_t head, std::int64_t row) {
     for (std::int64_t i = row; i < row + y.dim(3); ++i) {
@@ -62,7 +60,7 @@ std::vector<std::vector<double>> inverse_residuals(const Tensor& matrices,
 }
 
 std::vector<double> attention_entropies(const Tensor& matrix) {
-  const std::vector<double> values = on_host(matrix);
+  const std::vector<double> values = matrix.to_doubles();
   std::vector<double> total(static_cast<std::size_t>(matrix.dim(1)), 0.0);
   each_row(matrix, [&](std::size_t head, std::int64_t row) {
     for (std::int64_t i = row; i < row + matrix.dim(3); ++i) {

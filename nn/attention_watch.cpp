@@ -91,9 +91,10 @@ double relative_error(const Tensor& x, const Tensor& exact) {
 double mean_entropy(const Var& queries, const Var& keys, const std::vector<std::int64_t>& places,
                     double scale) {
   const DType exact = accumulate_dtype(queries.dtype());
-  const Tensor on_device =
-      matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2)).value();
-  const std::vector<double> scores = on_device.to(cpu_device).contiguous().to_doubles();
+  const std::vector<double> scores =
+      matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2))
+          .value()
+          .to_doubles();
   const auto length = static_cast<std::size_t>(keys.dim(2));
   double total = 0;
   for (std::size_t row = 0; row < scores.size(); row += length) {

@@ -91,8 +91,7 @@ constexpr std::int64_t gates = 128;
 /// softmax of keys [r, 1, gates] · score [1, gates] over the rows of each sequence: [r] f64.
 Tensor pooling_weights(const Tensor& keys, const Tensor& score,
                        const std::vector<RowRange>& sequences) {
-  const std::vector<double> k = keys.to(cpu_device).contiguous().to_doubles(),
-                            w = score.to(cpu_device).contiguous().to_doubles();
+  const std::vector<double> k = keys.to_doubles(), w = score.to_doubles();
   std::vector<double> weights(static_cast<std::size_t>(keys.dim(0)));
   for (const RowRange& rows : sequences) {
     const std::span<double> own = std::span(weights).subspan(static_cast<std::size_t>(rows.begin),

@@ -109,8 +109,7 @@ Tensor replaced_elements(const ModelInput& input, const Targets& targets,
 
 /// Counts what logits [r, 1] say of `truth` [r, 1].
 void count_judgements(const Tensor& logits, const Tensor& truth, ReplacedTokensOutput& out) {
-  const std::vector<double> found = logits.to(cpu_device).to_doubles(),
-                            expected = truth.to_doubles();
+  const std::vector<double> found = logits.to_doubles(), expected = truth.to_doubles();
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (expected[i] == ignore_index) continue;
     const bool replaced = expected[i] == 1, taken_for_replaced = found[i] > 0;
@@ -143,7 +142,7 @@ ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tenso
   Tensor largest = Tensor::empty(targets.shape(), DType::i64, guesses.value().device());
   const Var generator_loss =
       cross_entropy(guesses, targets.tensor(), scale.masked, largest, run.z_loss);
-  const std::vector<double> argmax = largest.to(cpu_device).to_doubles();
+  const std::vector<double> argmax = largest.to_doubles();
   for (std::size_t i = 0; i < argmax.size(); ++i)
     out.guessed += static_cast<std::int64_t>(argmax[i]) == targets.labels[i];
 

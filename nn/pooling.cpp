@@ -34,7 +34,7 @@ std::vector<std::int64_t> token_rows(const Ragged& batch, std::int64_t sequence)
 /// tokens.
 Var largest_of_tokens(const Var& hidden, const Ragged& batch) {
   const std::int64_t width = hidden.dim(-1);
-  const std::vector<double> values = hidden.value().to(cpu_device).contiguous().to_doubles();
+  const std::vector<double> values = hidden.value().to_doubles();
   std::vector<std::int64_t> chosen;
   for (std::int64_t i = 0; i < batch.batch(); ++i) {
     const std::vector<std::int64_t> rows = token_rows(batch, i);

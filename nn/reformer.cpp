@@ -186,7 +186,7 @@ std::vector<std::int64_t> buckets_of(const Hashing& by, const Tensor& queries) {
       Tensor::empty({b, h, n, directions * rounds}, queries.dtype(), queries.device());
   kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3),
                   CView{}, projected, false, Precision::full);
-  const std::vector<double> x = projected.to(cpu_device).to_doubles();
+  const std::vector<double> x = projected.to_doubles();
   std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds));
   for (std::int64_t row = 0; row < b * h * n; ++row)
     for (std::int64_t r = 0; r < rounds; ++r)

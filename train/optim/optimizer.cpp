@@ -47,7 +47,7 @@ std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors, Device d
     Tensor own = squares.slice(0, i, i + 1);
     kernels::sum_of_squares(tensors[static_cast<std::size_t>(i)], own);
   }
-  return squares.to(cpu_device).to_doubles();
+  return squares.to_doubles();
 }
 
 }  // namespace
