@@ -1,6 +1,7 @@
 // Shapes of tensors, with up to max_rank axes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -19,6 +20,9 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> sizes)
       : Shape(std::span(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const std::int64_t> sizes);
+  /// That of a kernel's argument.
+  explicit Shape(const ViewBase& view)
+      : Shape(std::span(view.shape, static_cast<std::size_t>(view.rank))) {}
 
   /// The number of axes.
   int rank() const { return rank_; }
@@ -41,8 +45,7 @@ class Shape {
   const std::int64_t* begin() const { return sizes_.data(); }
   const std::int64_t* end() const { return sizes_.data() + rank_; }
   friend bool operator==(const Shape& a, const Shape& b) {
-    return std::span(a.begin(), a.end()).size() == std::span(b.begin(), b.end()).size() &&
-           std::equal(a.begin(), a.end(), b.begin());
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }
 
   /// "[2, 3]".

@@ -139,13 +139,10 @@ bool has_bf16() { return cpu_level() >= CpuLevel::avx512; }
 
 Tensor copy_of(const CView& x, DType dtype) {
   if (!x) return {};
-  Tensor result = Tensor::empty(
-      Shape(std::span<const std::int64_t>(x.shape, static_cast<std::size_t>(x.rank))), dtype);
+  Tensor result = Tensor::empty(Shape(x), dtype);
   kernels::copy(x, result);
   return result;
 }
-
-Tensor as_f32(const CView& x) { return copy_of(x, DType::f32); }
 
 /// Whether different indices share an element, as in a sliding window, other than along axes that
 /// repeat it: oneDNN takes no such matrix.
@@ -168,12 +165,10 @@ bool overlaps(const CView& x) {
 }
 
 void run_as_f32(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
-  const Tensor wide_a = as_f32(a), wide_b = as_f32(b), wide_bias = as_f32(bias);
+  const Tensor wide_a = copy_of(a, DType::f32), wide_b = copy_of(b, DType::f32),
+               wide_bias = copy_of(bias, DType::f32);
   if (c.dtype == DType::f32) return run_product(wide_a, wide_b, wide_bias, c, accumulate);
-  Tensor wide_c = accumulate ? as_f32(c)
-                             : Tensor::empty(Shape(std::span<const std::int64_t>(
-                                                 c.shape, static_cast<std::size_t>(c.rank))),
-                                             DType::f32);
+  Tensor wide_c = accumulate ? copy_of(c, DType::f32) : Tensor::empty(Shape(c), DType::f32);
   run_product(wide_a, wide_b, wide_bias, wide_c, accumulate);
   kernels::copy(wide_c, c);
 }

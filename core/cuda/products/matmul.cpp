@@ -108,17 +108,13 @@ class Operand {
       matrix_ = *direct;
       return;
     }
-    copy_ = Tensor::empty(
-        Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))),
-        view.dtype, view.device);
+    copy_ = Tensor::empty(Shape(view), view.dtype, view.device);
     kernels::copy(view, copy_);
     const auto contiguous = matrix_of(copy_, result);
     if (!contiguous) {  // some batch axes repeat and others do not
       CView wide = view;
       static_cast<ViewBase&>(wide) = broadcast_batch(view, result);
-      copy_ = Tensor::empty(
-          Shape(std::span<const std::int64_t>(wide.shape, static_cast<std::size_t>(wide.rank))),
-          view.dtype, view.device);
+      copy_ = Tensor::empty(Shape(wide), view.dtype, view.device);
       kernels::copy(wide, copy_);
     }
     matrix_ = contiguous ? *contiguous : *matrix_of(copy_, result);

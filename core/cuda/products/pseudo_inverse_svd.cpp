@@ -7,11 +7,7 @@ namespace nystrom::kernels::cuda {
 namespace {
 
 /// A tensor like `view` on the other device.
-Tensor host_like(const ViewBase& view) {
-  return Tensor::empty(
-      Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))),
-      view.dtype);
-}
+Tensor host_like(const ViewBase& view) { return Tensor::empty(Shape(view), view.dtype); }
 
 }  // namespace
 
