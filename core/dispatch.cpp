@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "core/base/fields.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -56,16 +57,7 @@ CpuLevel& level_in_use() {
 
 CpuLevel cpu_level() { return level_in_use(); }
 
-const char* name_of(CpuLevel level) {
-  switch (level) {
-    case CpuLevel::baseline: return "baseline";
-    case CpuLevel::avx2: return "avx2";
-    case CpuLevel::avx512: return "avx512";
-    case CpuLevel::avx512_bf16: return "avx512_bf16";
-    case CpuLevel::amx: return "amx";
-  }
-  return "?";
-}
+const char* name_of(CpuLevel level) { return enum_name(level); }
 
 void limit_cpu_level(CpuLevel level) { level_in_use() = std::min(level, detect()); }
 

@@ -78,20 +78,15 @@ class ObservedCall {
   std::optional<KernelCall> call_;
 };
 
-inline void require_device(const char* kernel, Device expected, const ViewBase& view,
-                           const void* data) {
-  if (data && !(view.device == expected)) throw_other_device(kernel, expected, view.device);
-}
+/// Throws for tensors on another device.
 template <class T>
 void check_device(const char* kernel, Device expected, const T& argument) {
-  if constexpr (requires {
-                  argument.device;
-                  argument.data;
-                }) {
-    require_device(kernel, expected, argument, argument.data);
+  if constexpr (std::is_base_of_v<ViewBase, T>) {
+    if (argument.data && !(argument.device == expected))
+      throw_other_device(kernel, expected, argument.device);
+  } else if constexpr (requires { argument.bounds; }) {
+    check_device(kernel, expected, argument.bounds);
   }
-  if constexpr (requires { argument.bounds.data; })
-    require_device(kernel, expected, argument.bounds, argument.bounds.data);
 }
 
 /// Throws for strided arguments of a kernel that reads them in order.
@@ -171,35 +166,28 @@ struct Kernel<void(Args...)> {
 #else
 #define CUDA_KERNEL(name, ...) [[gnu::weak]] void name(__VA_ARGS__);
 #endif
+/// Declares kernel `name` with definitions in the namespaces of three levels, some of which may be
+/// the same.
+#define KERNEL_OF_LEVELS(baseline, avx2, avx512, name, converts, strided, ...)         \
+  namespace baseline {                                                                 \
+  void name(__VA_ARGS__);                                                              \
+  }                                                                                    \
+  namespace avx2 {                                                                     \
+  void name(__VA_ARGS__);                                                              \
+  }                                                                                    \
+  namespace avx512 {                                                                   \
+  void name(__VA_ARGS__);                                                              \
+  }                                                                                    \
+  namespace cuda {                                                                     \
+  CUDA_KERNEL(name, __VA_ARGS__)                                                       \
+  }                                                                                    \
+  inline constexpr Kernel<void(__VA_ARGS__)> name {                                    \
+#name, &baseline::name, &avx2::name, &avx512::name, &cuda::name, converts, strided \
+  }
 #ifdef NYSTROM_X86
-#define VECTOR_KERNEL(name, converts, strided, ...)                                                \
-  namespace cpu_baseline {                                                                         \
-  void name(__VA_ARGS__);                                                                          \
-  }                                                                                                \
-  namespace cpu_avx2 {                                                                             \
-  void name(__VA_ARGS__);                                                                          \
-  }                                                                                                \
-  namespace cpu_avx512 {                                                                           \
-  void name(__VA_ARGS__);                                                                          \
-  }                                                                                                \
-  namespace cuda {                                                                                 \
-  CUDA_KERNEL(name, __VA_ARGS__)                                                                   \
-  }                                                                                                \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {                                                \
-#name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name, converts, strided \
-  }
+#define VECTOR_KERNEL(...) KERNEL_OF_LEVELS(cpu_baseline, cpu_avx2, cpu_avx512, __VA_ARGS__)
 #else
-#define VECTOR_KERNEL(name, converts, strided, ...)                                              \
-  namespace cpu_baseline {                                                                       \
-  void name(__VA_ARGS__);                                                                        \
-  }                                                                                              \
-  namespace cuda {                                                                               \
-  CUDA_KERNEL(name, __VA_ARGS__)                                                                 \
-  }                                                                                              \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {                                              \
-#name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts, \
-        strided                                                                                  \
-  }
+#define VECTOR_KERNEL(...) KERNEL_OF_LEVELS(cpu_baseline, cpu_baseline, cpu_baseline, __VA_ARGS__)
 #endif
 /// Declares kernel `name` with vector code: one definition for each CPU level and one for CUDA. A
 /// missing CPU definition is a link error that names it. Its arguments are contiguous.
@@ -211,13 +199,4 @@ struct Kernel<void(Args...)> {
 
 /// Declares kernel `name` as a call into a library (oneDNN, Eigen) that selects vector code itself.
 /// There is one CPU definition.
-#define LIBRARY_KERNEL(name, ...)                                       \
-  namespace cpu {                                                       \
-  void name(__VA_ARGS__);                                               \
-  }                                                                     \
-  namespace cuda {                                                      \
-  CUDA_KERNEL(name, __VA_ARGS__)                                        \
-  }                                                                     \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {                     \
-#name, &cpu::name, &cpu::name, &cpu::name, &cuda::name, false, true \
-  }
+#define LIBRARY_KERNEL(name, ...) KERNEL_OF_LEVELS(cpu, cpu, cpu, name, false, true, __VA_ARGS__)
