@@ -71,9 +71,9 @@ void Grads::add(std::size_t i, Tensor grad, Tensor row_sum) {
   }
 }
 
-Tensor Grads::row_sum_of(std::size_t i, std::int64_t n, DType dtype, Device device) const {
+Tensor Grads::row_sum_of(std::size_t i, const Tensor& grad) const {
   if (!wants(i) || !slots_[i]->wants_row_sum) return {};
-  return Tensor::empty({n}, accumulate_dtype(dtype), device);
+  return Tensor::empty({grad.dim(-1)}, accumulate_dtype(grad.dtype()), grad.device());
 }
 
 Tensor Grads::sum_target(std::size_t first, std::size_t i, const Shape& shape, DType dtype,

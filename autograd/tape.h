@@ -31,9 +31,10 @@ class Grads {
   /// nothing if that input needs none. `row_sum` is the sum of grad's rows in the accumulate type,
   /// if it is at hand; see row_sum_of.
   void add(std::size_t i, Tensor grad, Tensor row_sum = {});
-  /// An uninitialised tensor for the sum of the rows of input i's gradient [rows, n], whose type is
-  /// `dtype`: [n] in its accumulate type. Undefined if the op that made input i would not read it.
-  Tensor row_sum_of(std::size_t i, std::int64_t n, DType dtype, Device device) const;
+  /// An uninitialised tensor for the sum of the rows of input i's gradient, which is like `grad`
+  /// [rows, n]: [n] in its accumulate type. Undefined if the op that made input i would not read
+  /// it.
+  Tensor row_sum_of(std::size_t i, const Tensor& grad) const;
   /// The sum of the rows of dy, if the op that made dy passed it on; undefined otherwise.
   const Tensor& row_sum() const { return row_sum_; }
   /// Calls f with tensors of `dtype` and the shapes of inputs first …, to which f adds their

@@ -28,7 +28,7 @@ Var unary(const char* name, Unary op, const Var& input) {
   kernels::unary(op, x, y);
   return record(name, y, {input}, [op, x](const Tensor& dy, Grads grads) {
     Tensor dx = dy.is_unique() ? dy : empty_like(x);
-    Tensor row_sum = grads.row_sum_of(0, x.dim(-1), x.dtype(), x.device());
+    Tensor row_sum = grads.row_sum_of(0, x);
     kernels::unary_grad(op, x, dy, dx, View{}, row_sum);
     grads.add(0, std::move(dx), std::move(row_sum));
   });

@@ -60,7 +60,7 @@ Var normalised(const char* name, const Var& x, const Var& residual, const Dropou
     again->value = {};
     const Shape row{sum.dim(-1)};
     Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor();
-    Tensor row_sum = grads.row_sum_of(0, sum.dim(-1), sum.dtype(), sum.device());
+    Tensor row_sum = grads.row_sum_of(0, sum);
     grads.add_sums(adds ? 2 : 1, {row, row}, sums, sum.device(), [&](auto& parameters) {
       kernels::layer_norm_grad(sum, samples, key, p, g, mean, rstd, dy, dsum, dx, parameters[0],
                                parameters[1], row_sum);

@@ -274,7 +274,7 @@ Var feed_forward(Unary activation, const Var& x, const LinearParameters& up,
                   const Tensor dy_rows = dy.reshape({inner.dim(0), w.dim(0)});
                   Tensor dx = empty_like(inner), again = own_or_empty(inner);
                   kernels::matmul(dy_rows, w, CView{}, dx, false, Precision::full);
-                  Tensor row_sum = grads.row_sum_of(0, inner.dim(1), inner.dtype(), inner.device());
+                  Tensor row_sum = grads.row_sum_of(0, inner);
                   kernels::unary_grad(activation, inner, dx, dx, again, row_sum);
                   parameter_gradients(dy_rows, again, Precision::full, grads);
                   grads.add(0, std::move(dx), std::move(row_sum));

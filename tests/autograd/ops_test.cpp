@@ -111,6 +111,13 @@ TEST(Relu, KeepsNan) {
   EXPECT_EQ(x.grad().to_doubles(), (std::vector<double>{1, 0, 1}));
 }
 
+TEST(Square, OfANumberWithoutAnAxis) {
+  const Var x = Var::leaf(Tensor::from(std::vector<double>{1, 2}, {2}));
+  Tape tape;
+  tape.backward(square(sum(x, 0)));
+  EXPECT_EQ(x.grad().to_doubles(), (std::vector<double>{6, 6}));
+}
+
 TEST(Sum, OfManyNumbersKeepsItsDigits) {
   const Tensor tenths = Tensor::full({10'000'000}, 0.1, DType::f32);
   // Without vectors, 1,024 numbers at a time are added one after another.
