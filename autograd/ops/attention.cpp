@@ -22,8 +22,8 @@ void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& opt
           "attention: types {}, {}, {} → {} do not share an accumulate type", q.dtype(), k.dtype(),
           v.dtype(), options.out);
   if (options.reach < Scoring::all_keys)
-    require(options.reach >= 0 && q.shape().with(-1, 1) == k.shape().with(-1, 1) &&
-                options.queries.rows() == options.keys.rows() &&
+    require(options.reach >= 0 && q.shape() == k.shape() &&
+                options.queries.sizes() == options.keys.sizes() &&
                 options.queries.end() == options.keys.end() && !options.key_mask.defined(),
             "attention: with a reach of {}, queries {} and keys {} are of the same rows, none "
             "masked",

@@ -90,6 +90,15 @@ TEST(OpErrors, Attention) {
        "attention: types f32, f32, f64 → f32 do not share an accumulate type"},
       {call(q, k, k, u8(1, 4)), "attention: the key mask is u8 [1, 4], expected u8 [1, 5]"},
       {call(q, k, k, ints(1)), "attention: the key mask is i64 [1], expected u8 [1, 5]"},
+      {[] {
+         const Var rows = x(6, 1, 4);
+         attention(rows, rows, rows,
+                   {.queries = RowSpans({{0, 3}, {3, 6}}, cpu_device),
+                    .keys = RowSpans({{0, 2}, {2, 6}}, cpu_device),
+                    .reach = 1});
+       },
+       "attention: with a reach of 1, queries [6, 1, 4] and keys [6, 1, 4] are of the same rows, "
+       "none masked"},
   });
 }
 
