@@ -153,19 +153,15 @@ AttentionInputs SelfAttention::project(const Var& attending, const Var& x, const
     const auto part = [&](std::int64_t i) { return split_heads(qkv, heads_, i, 3); };
     return {x, part(0), part(1), part(2), batch, query(), key(), qkv, rotations.global_theta};
   }
-  const auto heads = [&](const Linear& by) { return split_heads(by(x), heads_); };
   const bool is_local = has_window_ && kind_ == AttentionKind::softmax;
-  if (const Tensor& table = is_local ? rotations.local : rotations.global; table.defined()) {
-    const auto rotated = [&](const Linear& by) {
-      return rotate(heads(by), batch.all().queries, table);
-    };
-    return {x,  rotated(query()),      rotated(key()), heads(value()), batch, query(), key(),
-            {}, rotations.global_theta};
-  }
-  const Var queries = split_heads(query()(attending), heads_);
-  return {
-      x,       queries, projections_.size() == 2 ? queries : heads(key()), heads(value()), batch,
-      query(), key()};
+  const Tensor& table = is_local ? rotations.local : rotations.global;
+  const auto heads = [&](const Linear& by, const Var& of) { return split_heads(by(of), heads_); };
+  const auto rotated = [&](const Var& y) {
+    return table.defined() ? rotate(y, batch.all().queries, table) : y;
+  };
+  const Var queries = rotated(heads(query(), attending)),
+            keys = projections_.size() == 2 ? queries : rotated(heads(key(), x));
+  return {x, queries, keys, heads(value(), x), batch, query(), key(), {}, rotations.global_theta};
 }
 
 bool SelfAttention::may_attend_alone(const Rotations& rotations) const {
