@@ -48,11 +48,10 @@ struct RangeCheck {
   template <class T>
   void operator()(const T&, const char*, const char*) {}  // no range
 
-  void operator()(AttentionConfig& section, const char* name, const char*) {
-    check_section(section, name);
-  }
-  void operator()(EmbeddingConfig& section, const char* name, const char*) {
-    check_section(section, name);
+  template <Section T>
+  void operator()(T& section, const char* name, const char*) {
+    RangeCheck inner{prefix + name + ".", found};
+    fields(inner, section);
   }
 
   template <class T>
@@ -67,12 +66,6 @@ struct RangeCheck {
   void operator()(const std::optional<T>& value, const char* name, const char* help,
                   const Range& range) {
     if (value) (*this)(*value, name, help, range);
-  }
-
-  template <class T>
-  void check_section(T& section, const char* name) {
-    RangeCheck inner{prefix + name + ".", found};
-    fields(inner, section);
   }
 };
 
@@ -150,17 +143,25 @@ void check_landmarks(const ModelConfig& c, Problems& found) {
         c.max_position_embeddings, c.segment_means_seq_len);
 }
 
+/// Calls f(name) with the kinds of layers that are baselines.
+template <class F>
+void each_baseline(const ModelConfig& c, const F& f) {
+  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
+    const bool by_scores = kind == AttentionKind::nystrom || kind == AttentionKind::softmax ||
+                           kind == AttentionKind::none;
+    if (!by_scores && c.has_kind(kind)) f(name);
+  }
+}
+
 void check_baselines(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
-  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
-    const bool baseline = kind != AttentionKind::nystrom && kind != AttentionKind::softmax &&
-                          kind != AttentionKind::none;
-    if (baseline && c.has_kind(kind) && attention.semantics == Semantics::transformers)
+  each_baseline(c, [&](const char* name) {
+    if (attention.semantics == Semantics::transformers)
       add_problem(found, {"attention.kind", "attention.layers", "attention.semantics"},
                   "attention.kind {} has no attention.semantics transformers, which Hugging Face "
                   "defines for nystrom and softmax alone; set attention.semantics to nystrom",
                   name);
-  }
+  });
   if (c.has_kind(AttentionKind::linformer) &&
       attention.projected_length > c.max_position_embeddings)
     add_problem(found, {"attention.projected_length", "max_position_embeddings"},
@@ -182,15 +183,12 @@ void check_rotation(const ModelConfig& c, Problems& found) {
                 "positions rope turn pairs of columns, but hidden_size {} over num_attention_heads "
                 "{} makes heads of {}; expected an even width",
                 c.hidden_size, c.num_attention_heads, c.head_dim());
-  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
-    const bool by_scores = kind == AttentionKind::nystrom || kind == AttentionKind::softmax ||
-                           kind == AttentionKind::none;
-    if (!by_scores && c.has_kind(kind))
-      add_problem(found, {"positions", "attention.kind", "attention.layers"},
-                  "positions rope rotate queries and keys, which attention.kind {} does not score; "
-                  "choose nystrom or softmax",
-                  name);
-  }
+  each_baseline(c, [&](const char* name) {
+    add_problem(found, {"positions", "attention.kind", "attention.layers"},
+                "positions rope rotate queries and keys, which attention.kind {} does not score; "
+                "choose nystrom or softmax",
+                name);
+  });
   if (c.local_rope_theta && !c.has_window(AttentionKind::softmax))
     add_problem(found, {"local_rope_theta", "attention.window"},
                 "local_rope_theta is of layers of kind softmax with a window; set "
@@ -322,24 +320,6 @@ void check_input_and_head(const ModelConfig& c, Problems& found) {
     add_problem(found, {}, "labels are empty; the head {} needs at least one", enum_name(c.head));
 }
 
-}  // namespace
-
-ModelConfig generator_of(const ModelConfig& config) {
-  const auto quarter = [](std::int64_t number) { return std::max<std::int64_t>(1, number / 4); };
-  const GeneratorConfig& given = *config.generator;
-  ModelConfig own = config;
-  own.head = Head::masked_lm;
-  own.generator.reset();
-  own.embedding = {};
-  own.embedding_size = config.embedding_width();
-  own.hidden_size = given.hidden_size.value_or(quarter(config.hidden_size));
-  own.intermediate_size = given.intermediate_size.value_or(quarter(config.intermediate_size));
-  own.num_attention_heads = quarter(config.num_attention_heads);
-  while (own.hidden_size % own.num_attention_heads != 0) --own.num_attention_heads;
-  if (given.num_attention_heads) own.num_attention_heads = *given.num_attention_heads;
-  return own;
-}
-
 void check_depth(const ModelConfig& c, Problems& found) {
   if (c.num_hidden_layers > max_layers)
     add_problem(found, {"num_hidden_layers"}, "num_hidden_layers is {}; expected at most {}",
@@ -356,6 +336,24 @@ void check_depth(const ModelConfig& c, Problems& found) {
   };
   check_names("attention.layers", c.attention.layers.size());
   check_names("attention.window_layers", c.attention.window_layers.size());
+}
+
+}  // namespace
+
+ModelConfig generator_of(const ModelConfig& config) {
+  const auto quarter = [](std::int64_t number) { return std::max<std::int64_t>(1, number / 4); };
+  const GeneratorConfig& given = *config.generator;
+  ModelConfig own = config;
+  own.head = Head::masked_lm;
+  own.generator.reset();
+  own.embedding = {};
+  own.embedding_size = config.embedding_width();
+  own.hidden_size = given.hidden_size.value_or(quarter(config.hidden_size));
+  own.intermediate_size = given.intermediate_size.value_or(quarter(config.intermediate_size));
+  own.num_attention_heads = quarter(config.num_attention_heads);
+  while (own.hidden_size % own.num_attention_heads != 0) --own.num_attention_heads;
+  if (given.num_attention_heads) own.num_attention_heads = *given.num_attention_heads;
+  return own;
 }
 
 Problems problems(const ModelConfig& config) {
