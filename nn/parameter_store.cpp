@@ -101,12 +101,9 @@ void ParameterStore::allocate(DType dtype, StoreMode mode, Device device,
     gradients_ = Tensor::zeros({slab_size_}, exact, device);
   }
   for (auto& entry : entries_) {
-    const auto view = [&](const Tensor& slab) {
-      return slab.slice(0, entry->offset, entry->offset + entry->shape.numel())
-          .reshape(entry->shape);
-    };
-    entry->var = gradients_.defined() && !entry->frozen ? Var::leaf(view(values_), view(gradients_))
-                                                        : Var(view(values_));
+    const Tensor value = part_of(values_, entry->name);
+    entry->var = gradients_.defined() && !entry->frozen ? Var::leaf(value, gradient(entry->name))
+                                                        : Var(value);
   }
 }
 
@@ -243,8 +240,7 @@ std::int64_t ParameterStore::count() const {
 
 std::int64_t ParameterStore::trained_count() const {
   std::int64_t total = 0;
-  for (const auto& entry : entries_)
-    if (!entry->frozen) total += entry->shape.numel();
+  for (const auto& entry : entries_) total += entry->frozen ? 0 : entry->shape.numel();
   return total;
 }
 
@@ -256,8 +252,8 @@ SlabRange ParameterStore::range_of(std::string_view name) const {
 std::vector<SlabRange> ParameterStore::trained_ranges(SlabRange range) const {
   std::vector<SlabRange> ranges;
   for (const auto& entry : entries_) {
-    const std::int64_t begin = std::max(entry->offset, range.begin),
-                       end = std::min(entry->offset + rounded_up(entry->shape.numel()), range.end);
+    const SlabRange own = range_of(entry->name);
+    const std::int64_t begin = std::max(own.begin, range.begin), end = std::min(own.end, range.end);
     if (entry->frozen || begin >= end) continue;
     if (!ranges.empty() && ranges.back().end == begin)
       ranges.back().end = end;

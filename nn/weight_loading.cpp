@@ -38,24 +38,21 @@ void check_weights(const ParameterStore& store, const WeightSource& source,
   for (const auto& entry : source.entries) held.emplace(entry.name, &entry.shape);
   std::set<std::string_view> known;
   bool changes_results = false;
-  const auto shown = [&](const std::string& name) {
-    return source.name_in_file ? source.name_in_file(name) : name;
-  };
   for (const Parameter& parameter : store.parameters()) {
     if (std::ranges::find(fresh, parameter.name()) != fresh.end()) continue;
     known.insert(parameter.name());
     const auto found = held.find(parameter.name());
     if (found == held.end()) {
-      missing.push_back(shown(parameter.name()));
+      missing.push_back(source.shown(parameter.name()));
     } else if (*found->second != parameter.shape()) {
-      mismatched.push_back(fmt::format("{} is {}, expected {}", shown(parameter.name()),
+      mismatched.push_back(fmt::format("{} is {}, expected {}", source.shown(parameter.name()),
                                        *found->second, parameter.shape()));
     }
   }
   for (const auto& entry : source.entries) {
     if (is_redundant(entry.name) || known.contains(entry.name)) continue;
     changes_results |= !is_outside_encoder(entry.name);
-    unexpected.push_back(shown(entry.name));
+    unexpected.push_back(source.shown(entry.name));
   }
   constexpr std::size_t most_compared = 1000;
   if (missing.size() <= most_compared)
@@ -77,13 +74,13 @@ void load_weights(ParameterStore& store, const WeightSource& source,
         is_float(values.dtype()),
         "tensor {} has the type {}, expected floating-point numbers; of a quantized model "
         "save the weights before its quantization",
-        source.name_in_file ? source.name_in_file(name) : name, values.dtype());
+        source.shown(name), values.dtype());
     store.set(name, values);
   }
   const std::string beyond = store.not_finite();
-  require_input(beyond.empty(), "tensor {} holds numbers beyond what {} holds",
-                source.name_in_file && !beyond.empty() ? source.name_in_file(beyond) : beyond,
-                store.dtype());
+  if (!beyond.empty())
+    throw InputError(fmt::format("tensor {} holds numbers beyond what {} holds",
+                                 source.shown(beyond), store.dtype()));
 }
 
 }  // namespace nystrom

@@ -21,6 +21,11 @@ struct WeightSource {
   std::function<Tensor(const std::string& name)> read;
   /// The file's own name of a tensor, for messages. Empty: the same name.
   std::function<std::string(const std::string& name)> name_in_file = {};
+
+  /// The name of a tensor in messages.
+  std::string shown(const std::string& name) const {
+    return name_in_file ? name_in_file(name) : name;
+  }
 };
 
 /// Whether a tensor belongs neither to the encoder nor to the layers of vectors. A file may hold
