@@ -233,6 +233,12 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return bytes_of(same);
 }
 
+double sum_of_squares(const Tensor& x) {
+  Tensor sum = Tensor::empty({1}, DType::f64, x.device());
+  kernels::sum_of_squares(x, sum);
+  return sum.item();
+}
+
 std::int64_t first_non_finite(const Tensor& tensor) {
   std::int64_t found = -1;
   visit_any_float(tensor.dtype(), [&]<class T>(TypeTag<T>) {

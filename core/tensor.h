@@ -137,6 +137,9 @@ Tensor zeros_like(const Tensor& x);
 std::span<std::byte> bytes_of(Tensor& tensor);
 std::span<const std::byte> bytes_of(const Tensor& tensor);
 
+/// The sum of the squares of a contiguous tensor, in f64.
+double sum_of_squares(const Tensor& x);
+
 /// The index of the first number that is NaN or infinite, −1 without one. The tensor is contiguous
 /// and on the CPU.
 std::int64_t first_non_finite(const Tensor& tensor);

@@ -74,11 +74,7 @@ Var at_positions(const Var& x, const std::vector<std::int64_t>& positions) {
   return transpose(reshape(rows, {1, count, heads, width}), 1, 2);
 }
 
-double norm_of(const Tensor& x) {
-  Tensor squares = Tensor::empty({1}, DType::f64, x.device());
-  kernels::sum_of_squares(x.contiguous(), squares);
-  return std::sqrt(squares.item());
-}
+double norm_of(const Tensor& x) { return std::sqrt(sum_of_squares(x.contiguous())); }
 
 double relative_error(const Tensor& x, const Tensor& exact) {
   const Tensor y = exact.cast(accumulate_dtype(exact.dtype()));

@@ -204,11 +204,7 @@ Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const 
 }
 
 std::string ParameterStore::not_finite() const {
-  const auto is_finite = [](const Tensor& x) {
-    Tensor squares = Tensor::zeros({1}, DType::f64, x.device());
-    kernels::sum_of_squares(x, squares);
-    return std::isfinite(squares.item());
-  };
+  const auto is_finite = [](const Tensor& x) { return std::isfinite(sum_of_squares(x)); };
   if (is_finite(values_)) return "";
   for (const auto& entry : entries_)
     if (!is_finite(part_of(values_, entry->name))) return entry->name;

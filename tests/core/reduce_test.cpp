@@ -15,12 +15,6 @@ namespace {
 
 using Values = std::vector<double>;
 
-double sum_of_squares(const Tensor& x) {
-  Tensor y = Tensor::empty({1}, DType::f64);
-  kernels::sum_of_squares(x, y);
-  return y.item();
-}
-
 TEST(SumOfSquares, EqualsANaiveSum) {
   for (const std::int64_t n : {0, 1, 17, 65536, 65537, 300000}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {

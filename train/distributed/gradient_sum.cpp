@@ -114,10 +114,10 @@ double GradientSum::finish() {
   }
   const bool own_alone = options_.sharded && !options_.deterministic;
   const SlabRange range = own_alone ? own_range() : SlabRange{0, store_.slab_size()};
-  Tensor squares = Tensor::zeros({1}, DType::f64, store_.gradients().device());
-  if (range.size() > 0) kernels::sum_of_squares(part_of_gradients(range.begin, range.end), squares);
+  const double squares =
+      range.size() > 0 ? sum_of_squares(part_of_gradients(range.begin, range.end)) : 0;
   if (!own_alone) {
-    const double norm = std::sqrt(squares.item());
+    const double norm = std::sqrt(squares);
     if (communicator_.size() == 1) return norm;
     // Non-finite sums may differ in the bits of their NaNs.
     const std::uint64_t print = std::isfinite(norm) ? fingerprint({{store_.gradients()}}) : 0;
@@ -127,7 +127,7 @@ double GradientSum::finish() {
     return norm;
   }
   std::vector<double> of_all(static_cast<std::size_t>(communicator_.size()), 0);
-  of_all[static_cast<std::size_t>(communicator_.rank())] = squares.item();
+  of_all[static_cast<std::size_t>(communicator_.rank())] = squares;
   of_all = communicator_.sum(of_all);
   return std::sqrt(std::accumulate(of_all.begin(), of_all.end(), 0.0));
 }

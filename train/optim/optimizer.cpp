@@ -127,10 +127,7 @@ void Optimizer::find_parts() {
   }
 }
 
-double Optimizer::gradient_norm() const {
-  const Tensor& gradients = store_.gradients();
-  return std::sqrt(sums_of_squares({gradients}, gradients.device())[0]);
-}
+double Optimizer::gradient_norm() const { return std::sqrt(sum_of_squares(store_.gradients())); }
 
 void Optimizer::step(double learning_rate, double gradient_scale) {
   require(std::isfinite(learning_rate) && std::isfinite(gradient_scale),
