@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/json_part.h"
 #include "core/base/printable.h"
+#include "core/base/protobuf.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -141,20 +142,17 @@ std::string header_text(const SafetensorsHeader& header,
     text += "}";
   }
   for (const StoredTensor& tensor : header.tensors) {
-    const std::vector<std::int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
     text += fmt::format("{}\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                         text.size() == 1 ? "" : ",", tensor.name, stored_name(tensor.dtype),
-                        fmt::join(sizes, ","), tensor.begin, tensor.end);
+                        fmt::join(tensor.shape.begin(), tensor.shape.end(), ","), tensor.begin,
+                        tensor.end);
   }
   return text + "}";
 }
 
 /// The checksum of the header's content without the checksums.
 std::string header_checksum(const SafetensorsHeader& header) {
-  const std::string text = header_text(header, header.metadata);
-  Checksum checksum;
-  checksum.update(text.data(), text.size());
-  return checksum.hex();
+  return text_checksum(header_text(header, header.metadata));
 }
 
 bool is_checksum(const std::string& text) {
@@ -268,10 +266,7 @@ std::string safetensors_header_bytes(const SafetensorsHeader& header) {
   metadata[integrity_key] = checksums.dump();
   std::string text = header_text(header, metadata);
   text.append((8 - text.size() % 8) % 8, ' ');
-  std::string bytes;
-  for (int i = 0; i < 8; ++i)
-    bytes += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
-  return bytes + text;
+  return protobuf::little_endian(std::uint64_t{text.size()}) + text;
 }
 
 }  // namespace nystrom
