@@ -33,8 +33,8 @@ class RowSpans {
 
   /// Whether this is of a ragged tensor.
   bool ragged() const { return bounds_.defined(); }
-  /// The number of spans.
-  std::int64_t count() const { return bounds_.dim(0); }
+  /// The number of spans; `dense` for a dense tensor.
+  std::int64_t count(std::int64_t dense) const { return ragged() ? bounds_.dim(0) : dense; }
   /// The rows of each span.
   const std::vector<std::int64_t>& sizes() const { return sizes_; }
   /// The rows in all spans.

@@ -8,10 +8,7 @@ void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& opt
   require_heads("attention", q.shape(), options.queries, "queries");
   require_heads("attention", k.shape(), options.keys, "keys");
   require_heads("attention", v.shape(), options.keys, "values");
-  const auto parts = [](const Var& x, const RowSpans& spans) {
-    return spans.ragged() ? spans.count() : x.dim(0);
-  };
-  require(parts(q, options.queries) == parts(k, options.keys) && q.dim(1) == k.dim(1) &&
+  require(options.queries.count(q.dim(0)) == options.keys.count(k.dim(0)) && q.dim(1) == k.dim(1) &&
               q.dim(-1) == k.dim(-1),
           "attention: queries {} and keys {} do not match", q.shape(), k.shape());
   require(k.shape().without(-1) == v.shape().without(-1),

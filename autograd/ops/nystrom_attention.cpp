@@ -29,10 +29,7 @@ void check_rows(const NystromInputs& in, const NystromOptions& options) {
                                 in.qkv.dim(-1) == 3 * options.heads * in.queries.dim(-1)),
           "nystrom_attention: qkv is {}, expected three times {} heads of width {}", in.qkv.shape(),
           options.heads, in.queries.dim(-1));
-  const auto parts = [](const RowSpans& spans, std::int64_t dense) {
-    return spans.ragged() ? spans.count() : dense;
-  };
-  require(parts(options.keys, in.hidden.dim(0)) == parts(options.queries, in.queries.dim(0)),
+  require(options.keys.count(in.hidden.dim(0)) == options.queries.count(in.queries.dim(0)),
           "nystrom_attention: queries and keys need the same number of spans");
   require(!ragged || !options.key_mask.defined(),
           "nystrom_attention: a key mask is of dense inputs");

@@ -90,10 +90,8 @@ Shape rows_of(const Saved& s) { return s.qkv.shape().without(-1).without(-1); }
 
 /// An uninitialised tensor of the result's rows, 0 outside the queries' spans.
 Tensor empty_result(const Saved& s) {
-  const Shape shape = rows_of(s).append(s.size.heads).append(s.size.width);
-  return s.options.queries.ragged()
-             ? empty_rows(shape, s.options.queries, s.qkv.dtype(), s.qkv.device())
-             : Tensor::empty(shape, s.qkv.dtype(), s.qkv.device());
+  return empty_rows(rows_of(s).append(s.size.heads).append(s.size.width), s.options.queries,
+                    s.qkv.dtype(), s.qkv.device());
 }
 
 /// Computes both attentions and the convolution: the rows of qkv, [r, h, d] or [b, n, h, d].
@@ -212,7 +210,7 @@ Var fused_nystrom_attention(const NystromInputs& in, const NystromOptions& optio
   const LandmarkProjections& projections = in.projections;
   const std::int64_t width = in.queries.dim(-1), rows = 3 * options.heads;
   Saved s;
-  s.size = {options.queries.ragged() ? options.queries.count() : in.hidden.dim(0),
+  s.size = {options.queries.count(in.hidden.dim(0)),
             in.hidden.dim(-1),
             options.heads,
             width,

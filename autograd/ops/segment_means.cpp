@@ -11,7 +11,7 @@ Var segment_means(const Var& x, const RowSpans& given, std::int64_t segments) {
   require_spans("segment_means", given, x.dim(0));
   const Tensor value = x.value().contiguous();
   const RowSpans spans = given.on(value.device());
-  Tensor y = Tensor::empty({ragged ? spans.count() : x.dim(0), segments, x.dim(-1)},
+  Tensor y = Tensor::empty({spans.count(x.dim(0)), segments, x.dim(-1)},
                            accumulate_dtype(x.dtype()), value.device());
   kernels::segment_means(value, spans, y);
   return record("segment_means", y, {x}, [shape = x.shape(), spans](const Tensor& dy, Grads grads) {

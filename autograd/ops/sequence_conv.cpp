@@ -16,8 +16,7 @@ Var sequence_conv(const Var& x, const Var& weight, const RowSpans& given) {
   const Tensor value = with_unit_columns(x.value()), w = weight.value().contiguous();
   const RowSpans spans = given.on(value.device());
   const auto empty = [=] {
-    return ragged ? empty_rows(value.shape(), spans, value.dtype(), value.device())
-                  : Tensor::empty(value.shape(), value.dtype(), value.device());
+    return empty_rows(value.shape(), spans, value.dtype(), value.device());
   };
   Tensor y = empty();
   kernels::sequence_conv(by_heads(value), w, spans, CView{}, by_heads(y));

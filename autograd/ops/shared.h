@@ -10,10 +10,10 @@
 
 namespace nystrom {
 
-/// An uninitialised ragged tensor, whose rows outside the spans are 0.
+/// An uninitialised tensor, dense or ragged, whose rows outside the spans are 0.
 inline Tensor empty_rows(const Shape& shape, const RowSpans& spans, DType dtype, Device device) {
-  return spans.rows() == shape[0] ? Tensor::empty(shape, dtype, device)
-                                  : Tensor::zeros(shape, dtype, device);
+  return !spans.ragged() || spans.rows() == shape[0] ? Tensor::empty(shape, dtype, device)
+                                                     : Tensor::zeros(shape, dtype, device);
 }
 
 /// An uninitialised [b, h, n, width] with the memory layout [b, n, h, width], or a ragged

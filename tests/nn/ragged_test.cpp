@@ -72,7 +72,7 @@ TEST(Ragged, PlacesAreTheInverseOfRows) {
 
 TEST(Ragged, SplitsSequencesByTheirTokens) {
   const auto rows = [](const std::optional<SequenceSpans>& spans) {
-    return spans ? std::pair(spans->queries.count(), spans->keys.rows()) : std::pair(0L, 0L);
+    return spans ? std::pair(spans->queries.count(0), spans->keys.rows()) : std::pair(0L, 0L);
   };
   const Ragged batch(mask_of({{"11100", "11111", "10000", "01110"}}));
   EXPECT_EQ(rows(batch.split(3).few), std::pair(3L, 7L));
