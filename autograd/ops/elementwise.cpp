@@ -18,8 +18,19 @@ Tensor binary_value(Binary op, const Tensor& a, const Tensor& b) {
 
 Tensor negated(const Tensor& x) {
   Tensor y = empty_like(x);
-  kernels::affine(x.contiguous(), -1, 0, y);
+  kernels::affine(x, -1, 0, y);
   return y;
+}
+
+/// y = a ± b.
+Var sum_or_difference(const char* name, Binary op, const Var& a, const Var& b) {
+  require_one_dtype(name, a, b);
+  return record(name, binary_value(op, a.value(), b.value()), {a, b},
+                [op, shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Grads grads) {
+                  if (grads.wants(0)) grads.add(0, sum_to(dy, shape_a));
+                  if (grads.wants(1))
+                    grads.add(1, sum_to(op == Binary::add ? dy : negated(dy), shape_b));
+                });
 }
 
 Var unary(const char* name, Unary op, const Var& input) {
@@ -36,22 +47,9 @@ Var unary(const char* name, Unary op, const Var& input) {
 
 }  // namespace
 
-Var operator+(const Var& a, const Var& b) {
-  require_one_dtype("add", a, b);
-  return record("add", binary_value(Binary::add, a.value(), b.value()), {a, b},
-                [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Grads grads) {
-                  if (grads.wants(0)) grads.add(0, sum_to(dy, shape_a));
-                  if (grads.wants(1)) grads.add(1, sum_to(dy, shape_b));
-                });
-}
-
+Var operator+(const Var& a, const Var& b) { return sum_or_difference("add", Binary::add, a, b); }
 Var operator-(const Var& a, const Var& b) {
-  require_one_dtype("subtract", a, b);
-  return record("subtract", binary_value(Binary::subtract, a.value(), b.value()), {a, b},
-                [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Grads grads) {
-                  if (grads.wants(0)) grads.add(0, sum_to(dy, shape_a));
-                  if (grads.wants(1)) grads.add(1, sum_to(negated(dy), shape_b));
-                });
+  return sum_or_difference("subtract", Binary::subtract, a, b);
 }
 
 Var operator*(const Var& a, const Var& b) {
