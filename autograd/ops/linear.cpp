@@ -208,6 +208,7 @@ Var linear_unrounded(const Var& x, const Var& weight, const Var& bias) {
 Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias) {
   const DType type = weight.dtype();
   if (x.dtype() == type) return linear(Var(x), weight, bias);
+  check(x.shape(), type, weight, bias);
   const Tensor rows = rows_of(Var(x));
   // Calls use(block of rows in the weight's type, those rows of `whole`).
   const auto by_blocks = [rows, type](const Tensor& whole, const auto& use) {
@@ -217,7 +218,6 @@ Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias) {
   };
   const Tensor y = Tensor::empty({rows.dim(0), weight.dim(0)}, type, x.device());
   by_blocks(y, [&](const Tensor& block, Tensor part) {
-    check(Var(block), weight, bias);
     kernels::matmul(block, weight.value().transpose(0, 1), shift_of(bias, type), part, false,
                     Precision::full);
   });
