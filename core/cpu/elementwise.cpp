@@ -29,21 +29,18 @@ struct StridedLoop : Strides<N> {
     // A single long row is divided too, so that all threads have work.
     const std::int64_t piece = outer == 1 ? elementwise_grain : inner;
     const std::int64_t pieces = (inner + piece - 1) / piece;
-    parallel_ranges(outer * pieces, (elementwise_grain + piece - 1) / piece,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t i = begin; i < end; ++i) {
-                        const std::int64_t start = i % pieces * piece;
-                        std::int64_t offset[N];
-                        for (int v = 0; v < N; ++v) offset[v] = start * stride[v][rank - 1];
-                        std::int64_t rest = i / pieces;
-                        for (int axis = rank - 2; axis >= 0; --axis) {
-                          const std::int64_t index = rest % shape[axis];
-                          rest /= shape[axis];
-                          for (int v = 0; v < N; ++v) offset[v] += index * stride[v][axis];
-                        }
-                        body(offset, start + piece < inner ? piece : inner - start);
-                      }
-                    });
+    parallel_each(outer * pieces, (elementwise_grain + piece - 1) / piece, [&](std::int64_t i) {
+      const std::int64_t start = i % pieces * piece;
+      std::int64_t offset[N];
+      for (int v = 0; v < N; ++v) offset[v] = start * stride[v][rank - 1];
+      std::int64_t rest = i / pieces;
+      for (int axis = rank - 2; axis >= 0; --axis) {
+        const std::int64_t index = rest % shape[axis];
+        rest /= shape[axis];
+        for (int v = 0; v < N; ++v) offset[v] += index * stride[v][axis];
+      }
+      body(offset, start + piece < inner ? piece : inner - start);
+    });
   }
 };
 
@@ -154,16 +151,12 @@ void map_grad(const CView& x, const CView& dy, const View& dx, const View& y, co
 template <class T, class F>
 void gate(const CView& x, const View& y, const F& f) {
   const std::int64_t n = y.dim(-1);
-  parallel_ranges(y.rows(), elementwise_grain / (n + 1) + 1,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t r = begin; r < end; ++r) {
-                      const T* __restrict a = x.as<T>() + 2 * r * n;
-                      T* __restrict py = y.as<T>() + r * n;
+  parallel_each(y.rows(), row_grain(n), [&](std::int64_t r) {
+    const T* __restrict a = x.as<T>() + 2 * r * n;
+    T* __restrict py = y.as<T>() + r * n;
 #pragma omp simd
-                      for (std::int64_t i = 0; i < n; ++i)
-                        py[i] = convert<T>(f(load(a[i])) * load(a[n + i]));
-                    }
-                  });
+    for (std::int64_t i = 0; i < n; ++i) py[i] = convert<T>(f(load(a[i])) * load(a[n + i]));
+  });
 }
 
 /// dx = [slope(a) · b · dy, f(a) · dy], and y = f(a) · b unless y is absent.
@@ -172,27 +165,26 @@ void gate_grad(const CView& x, const CView& dy, const View& dx, const View& y, c
                const Slope& slope) {
   using A = accumulate_t<T>;
   const std::int64_t n = dy.dim(-1);
-  parallel_ranges(
-      dy.rows(), elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-        const Scratch<A> values(n);
-        for (std::int64_t r = begin; r < end; ++r) {
-          const T* a = x.as<T>() + 2 * r * n;
-          const T* grad = dy.as<T>() + r * n;
-          T* pdx = dx.as<T>() + 2 * r * n;
-          A* gated = values.get();
+  parallel_ranges(dy.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+    const Scratch<A> values(n);
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* a = x.as<T>() + 2 * r * n;
+      const T* grad = dy.as<T>() + r * n;
+      T* pdx = dx.as<T>() + 2 * r * n;
+      A* gated = values.get();
 #pragma omp simd
-          for (std::int64_t i = 0; i < n; ++i) {
-            const A value = f(load(a[i])), slope_there = slope(load(a[i])), b = load(a[n + i]);
-            gated[i] = value * b;
-            pdx[i] = convert<T>(slope_there * b * load(grad[i]));
-            pdx[n + i] = convert<T>(value * load(grad[i]));
-          }
-          if (!y) continue;
-          T* py = y.as<T>() + r * n;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const A value = f(load(a[i])), slope_there = slope(load(a[i])), b = load(a[n + i]);
+        gated[i] = value * b;
+        pdx[i] = convert<T>(slope_there * b * load(grad[i]));
+        pdx[n + i] = convert<T>(value * load(grad[i]));
+      }
+      if (!y) continue;
+      T* py = y.as<T>() + r * n;
 #pragma omp simd
-          for (std::int64_t i = 0; i < n; ++i) py[i] = convert<T>(gated[i]);
-        }
-      });
+      for (std::int64_t i = 0; i < n; ++i) py[i] = convert<T>(gated[i]);
+    }
+  });
 }
 
 /// Calls g(op, the derivative of op) with functions of A.

@@ -11,18 +11,15 @@ void gather_rows(CView x, CView index, View y) {
   const std::int64_t width = y.dim(-1);
   const auto* id = index.as<std::int64_t>();
   visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
-    parallel_ranges(index.numel(), elementwise_grain / (width + 1) + 1,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t r = begin; r < end; ++r) {
-                        T* target = y.as<T>() + r * width;
-                        if (id[r] < 0) {
-                          for (std::int64_t i = 0; i < width; ++i) target[i] = convert<T>(0.0f);
-                        } else {
-                          const T* source = x.as<T>() + id[r] * width;
-                          for (std::int64_t i = 0; i < width; ++i) target[i] = source[i];
-                        }
-                      }
-                    });
+    parallel_each(index.numel(), row_grain(width), [&](std::int64_t r) {
+      T* target = y.as<T>() + r * width;
+      if (id[r] < 0) {
+        for (std::int64_t i = 0; i < width; ++i) target[i] = convert<T>(0.0f);
+      } else {
+        const T* source = x.as<T>() + id[r] * width;
+        for (std::int64_t i = 0; i < width; ++i) target[i] = source[i];
+      }
+    });
   });
 }
 

@@ -99,25 +99,24 @@ void layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, doubl
                        mean.as<A>(),  rstd.as<A>()};
     const DropoutMask<A> mask(key, p);
     const SampleRows samples{sample_ids.as<std::int64_t>(), sample_ids.rank == 2};
-    parallel_ranges(
-        rows, elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-          const Scratch<A> factor(n);
-          for (std::int64_t i = 0; i < n; ++i) factor[i] = 1;
-          for (std::int64_t r = begin; r < end; ++r) {
-            if (!residual) {
-              norm(x.as<T>() + r * n, r, y.as<T>() + r * n);
-              continue;
-            }
-            if (sample_ids) mask.factors_of_row(samples, r, per_sample, n, factor.get());
-            const T* __restrict px = x.as<T>() + r * n;
-            const T* __restrict pr = residual.as<T>() + r * n;
-            T* __restrict ps = sum.as<T>() + r * n;
+    parallel_ranges(rows, row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<A> factor(n);
+      for (std::int64_t i = 0; i < n; ++i) factor[i] = 1;
+      for (std::int64_t r = begin; r < end; ++r) {
+        if (!residual) {
+          norm(x.as<T>() + r * n, r, y.as<T>() + r * n);
+          continue;
+        }
+        if (sample_ids) mask.factors_of_row(samples, r, per_sample, n, factor.get());
+        const T* __restrict px = x.as<T>() + r * n;
+        const T* __restrict pr = residual.as<T>() + r * n;
+        T* __restrict ps = sum.as<T>() + r * n;
 #pragma omp simd
-            for (std::int64_t i = 0; i < n; ++i)
-              ps[i] = convert<T>(load(pr[i]) + (factor[i] != 0 ? factor[i] * load(px[i]) : A(0)));
-            norm(ps, r, y.as<T>() + r * n);
-          }
-        });
+        for (std::int64_t i = 0; i < n; ++i)
+          ps[i] = convert<T>(load(pr[i]) + (factor[i] != 0 ? factor[i] * load(px[i]) : A(0)));
+        norm(ps, r, y.as<T>() + r * n);
+      }
+    });
   });
 }
 

@@ -28,17 +28,14 @@ NYSTROM_INLINE accumulate_t<T> sum_of(const T* data, std::int64_t n) {
 template <class T, class Out>
 void sum_rows(const CView& x, const View& y, bool accumulate) {
   const std::int64_t outer = x.shape[0], reduced = x.shape[1];
-  parallel_ranges(
-      outer, elementwise_grain / (reduced + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t o = begin; o < end; ++o) {
-          const T* row = x.as<T>() + o * reduced;
-          double total = 0;  // a long row would outgrow its addends
-          for (std::int64_t first = 0; first < reduced; first += addends)
-            total += static_cast<double>(
-                sum_of(row + first, reduced - first < addends ? reduced - first : addends));
-          store_sum<T, Out>(y, o, static_cast<accumulate_t<T>>(total), accumulate);
-        }
-      });
+  parallel_each(outer, row_grain(reduced), [&](std::int64_t o) {
+    const T* row = x.as<T>() + o * reduced;
+    double total = 0;  // a long row would outgrow its addends
+    for (std::int64_t first = 0; first < reduced; first += addends)
+      total += static_cast<double>(
+          sum_of(row + first, reduced - first < addends ? reduced - first : addends));
+    store_sum<T, Out>(y, o, static_cast<accumulate_t<T>>(total), accumulate);
+  });
 }
 
 template <class T, class Out>
@@ -62,9 +59,8 @@ NYSTROM_INLINE Sum sum_of_pieces(std::int64_t n, const Piece& piece) {
   constexpr std::int64_t most = 1 << 16;
   const std::int64_t pieces = (n + most - 1) / most;
   const Scratch<Sum> partial(pieces);
-  parallel_ranges(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      partial[i] = piece(i * most, n - i * most < most ? n - i * most : most);
+  parallel_each(pieces, 1, [&](std::int64_t i) {
+    partial[i] = piece(i * most, n - i * most < most ? n - i * most : most);
   });
   Sum total = 0;
   for (std::int64_t i = 0; i < pieces; ++i) total += partial[i];

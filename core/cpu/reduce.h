@@ -27,13 +27,10 @@ class ColumnSums {
   /// Calls body(row, sums of the row's chunk) for every row.
   template <class Body>
   NYSTROM_INLINE void run(const Body& body) const {
-    parallel_ranges(chunks_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t c = begin; c < end; ++c) {
-        A* sums = partial_.get() + c * columns_;
-        for (std::int64_t i = 0; i < columns_; ++i) sums[i] = 0;
-        for (std::int64_t r = rows_ * c / chunks_; r < rows_ * (c + 1) / chunks_; ++r)
-          body(r, sums);
-      }
+    parallel_each(chunks_, 1, [&](std::int64_t c) {
+      A* sums = partial_.get() + c * columns_;
+      for (std::int64_t i = 0; i < columns_; ++i) sums[i] = 0;
+      for (std::int64_t r = rows_ * c / chunks_; r < rows_ * (c + 1) / chunks_; ++r) body(r, sums);
     });
   }
 

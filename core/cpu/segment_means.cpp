@@ -68,17 +68,15 @@ void segment_means_grad(CView dy, Spans spans, View dx) {
   const std::int64_t width = dx.dim(-1), segments = dy.shape[1];
   visit_float(dx.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
-    parallel_ranges(dy.shape[0] * segments, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t s = begin; s < end; ++s) {
-        const auto [first, last] =
-            segment_of(rows_of_part(dx, spans, s / segments), s % segments, segments);
-        const A* __restrict grad = dy.as<A>() + s * width;
-        for (std::int64_t r = first; r < last; ++r) {
-          T* __restrict row = dx.as<T>() + r * width;
-          const A scale = A(1) / static_cast<A>(last - first);
-          for (std::int64_t c = 0; c < width; ++c)
-            row[c] = convert<T>(load(row[c]) + scale * grad[c]);
-        }
+    parallel_each(dy.shape[0] * segments, 1, [&](std::int64_t s) {
+      const auto [first, last] =
+          segment_of(rows_of_part(dx, spans, s / segments), s % segments, segments);
+      const A* __restrict grad = dy.as<A>() + s * width;
+      for (std::int64_t r = first; r < last; ++r) {
+        T* __restrict row = dx.as<T>() + r * width;
+        const A scale = A(1) / static_cast<A>(last - first);
+        for (std::int64_t c = 0; c < width; ++c)
+          row[c] = convert<T>(load(row[c]) + scale * grad[c]);
       }
     });
   });

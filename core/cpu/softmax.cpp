@@ -29,20 +29,12 @@ NYSTROM_INLINE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T>
   return sum;
 }
 
-template <class Body>
-NYSTROM_INLINE void each_row(std::int64_t rows, std::int64_t width, const Body& body) {
-  parallel_ranges(rows, elementwise_grain / (width + 1) + 1,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t r = begin; r < end; ++r) body(r);
-                  });
-}
-
 }  // namespace
 
 void softmax(CView x, View y) {
   const std::int64_t n = x.dim(-1);
   visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
-    each_row(x.rows(), n, [&](std::int64_t r) {
+    parallel_each(x.rows(), row_grain(n), [&](std::int64_t r) {
       const T* row = x.as<T>() + r * n;
       T* out = y.as<T>() + r * n;
       const auto largest = row_max(row, n);
@@ -57,7 +49,7 @@ void softmax(CView x, View y) {
 void softmax_grad(CView y, CView dy, View dx) {
   const std::int64_t n = y.dim(-1);
   visit_float(y.dtype, [&]<class T>(TypeTag<T>) {
-    each_row(y.rows(), n, [&](std::int64_t r) {
+    parallel_each(y.rows(), row_grain(n), [&](std::int64_t r) {
       const T* p = y.as<T>() + r * n;
       const T* dp = dy.as<T>() + r * n;
       T* out = dx.as<T>() + r * n;
@@ -72,7 +64,7 @@ void softmax_grad(CView y, CView dy, View dx) {
 void argmax_rows(CView x, View y) {
   const std::int64_t n = x.dim(-1);
   visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
-    each_row(x.rows(), n, [&](std::int64_t r) {
+    parallel_each(x.rows(), row_grain(n), [&](std::int64_t r) {
       const T* row = x.as<T>() + r * n;
       const auto largest = row_max(row, n);
       std::int64_t place = 0;
@@ -87,7 +79,7 @@ void sample_rows(CView x, CView uniform, View y) {
   const std::int64_t n = x.dim(-1);
   visit_float(x.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
-    each_row(x.rows(), n, [&](std::int64_t r) {
+    parallel_each(x.rows(), row_grain(n), [&](std::int64_t r) {
       const T* row = x.as<T>() + r * n;
       const A largest = row_max(row, n);
       A rest = static_cast<A>(uniform.as<double>()[r]) * sum_of_exponentials(row, largest, n);
@@ -111,7 +103,7 @@ void cross_entropy(CView logits, CView labels, double z_loss, View loss, View lo
   const auto* label = labels.as<std::int64_t>();
   visit_float(logits.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
-    each_row(logits.rows(), n, [&](std::int64_t r) {
+    parallel_each(logits.rows(), row_grain(n), [&](std::int64_t r) {
       const T* row = logits.as<T>() + r * n;
       const A largest = row_max(row, n);
       const double total = largest + std::log(double(sum_of_exponentials(row, largest, n)));
@@ -131,7 +123,7 @@ void cross_entropy_grad(CView logits, CView labels, double z_loss, CView log_sum
     using T = typename decltype(tag)::type;
     using R = typename decltype(result)::type;
     using A = accumulate_t<T>;
-    each_row(logits.rows(), n, [&](std::int64_t r) {
+    parallel_each(logits.rows(), row_grain(n), [&](std::int64_t r) {
       const T* row = logits.as<T>() + r * n;
       R* out = dlogits.as<R>() + r * n;
       if (label[r] < 0) {  // NaN among its logits does not matter

@@ -48,10 +48,8 @@ void kernels::cpu::pseudo_inverse_svd(CView a, View z) {
   const std::int64_t m = a.shape[1];
   if (m == 0) return;
   visit_accumulate(a.dtype, [&]<class A>(TypeTag<A>) {
-    parallel_ranges(a.shape[0], 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b)
-        invert(a.as<A>() + b * m * m, m, z.as<A>() + b * m * m);
-    });
+    parallel_each(a.shape[0], 1,
+                  [&](std::int64_t b) { invert(a.as<A>() + b * m * m, m, z.as<A>() + b * m * m); });
   });
 }
 
