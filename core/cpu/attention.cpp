@@ -19,13 +19,6 @@ namespace {
 constexpr std::int64_t block = 64;  // queries and keys of a score block
 static_assert(few_keys <= block);
 
-/// `count` columns of a score block, rounded up to whole vectors. Nothing reads the others.
-template <class A>
-NYSTROM_INLINE std::int64_t whole_vectors(std::int64_t count) {
-  constexpr std::int64_t lanes = Vector<A>::lanes;
-  return (count + lanes - 1) / lanes * lanes;
-}
-
 NYSTROM_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 template <class A>

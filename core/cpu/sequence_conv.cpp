@@ -78,8 +78,7 @@ void convolve(const T* toeplitz, std::int64_t k, const T* rows, const CView& add
 /// vectors.
 template <class A>
 std::int64_t gram_columns(std::int64_t k) {
-  constexpr std::int64_t lanes = Vector<A>::lanes;
-  return (block + k - 1 + lanes - 1) / lanes * lanes;
+  return whole_vectors<A>(block + k - 1);
 }
 
 /// taps[j] = Σ_t ⟨dy[t], x[t + j − k/2]⟩: the diagonals of the Gram matrices of blocks of dy and x,

@@ -43,6 +43,13 @@ struct Vector<Bf16Pair> {
 template <class T>
 using SumOf = typename Vector<T>::Sum;
 
+/// `count` columns rounded up to whole vectors. Nothing reads the others.
+template <class T>
+NYSTROM_INLINE std::int64_t whole_vectors(std::int64_t count) {
+  constexpr std::int64_t lanes = Vector<T>::lanes;
+  return (count + lanes - 1) / lanes * lanes;
+}
+
 NYSTROM_INLINE float product(Bf16Pair a, Bf16Pair b) {
   const auto lower = [](Bf16Pair x) { return std::bit_cast<float>(x.bits << 16); };
   const auto upper = [](Bf16Pair x) { return std::bit_cast<float>(x.bits & 0xffff0000u); };
