@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 
@@ -26,7 +27,10 @@ Int8Rows to_int8_rows(const Tensor& matrix) {
     const float* x = given.data<float>() + row * width;
     float largest = 0;
     for (std::int64_t i = 0; i < width; ++i) largest = std::max(largest, std::abs(x[i]));
-    const float scale = result.scales.data<float>()[row] = largest > 0 ? largest / 127 : 1;
+    // A scale below the normal numbers would be 0, or coarse. Such rows become zeros.
+    const float step = largest / 127;
+    const float scale = step >= std::numeric_limits<float>::min() ? step : 1;
+    result.scales.data<float>()[row] = scale;
     for (std::int64_t i = 0; i < width; ++i)
       result.values[static_cast<std::size_t>(row * width + i)] =
           static_cast<std::int8_t>(std::lround(x[i] / scale));

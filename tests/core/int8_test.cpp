@@ -58,6 +58,12 @@ TEST(Int8Test, ZeroStaysZero) {
             (std::vector{0.0, 0.0}));
 }
 
+TEST(Int8Test, ARowBelowTheNormalNumbersIsZeros) {
+  const Int8Rows rows = to_int8_rows(Tensor::from(std::vector<float>{1e-44F, -1e-44F}, {1, 2}));
+  EXPECT_EQ(rows.values, (std::vector<std::int8_t>{0, 0}));
+  EXPECT_EQ(rows.scales.item(), 1);
+}
+
 TEST(Int8Test, PositiveNumbersUseAllSteps) {
   std::vector<float> steps;
   for (int i = 0; i < 256; ++i) steps.push_back(static_cast<float>(i));
