@@ -34,7 +34,7 @@ Var flattened(const Var& x) {
 
 }  // namespace
 
-Var flat_rows(const Var& x) { return reshape(x, {x.value().numel() / x.dim(-1), x.dim(-1)}); }
+Var flat_rows(const Var& x) { return reshape(x, {x.shape().without(-1).numel(), x.dim(-1)}); }
 
 Ragged::Ragged(std::int64_t batch, std::int64_t length)
     : length_(length), counts_(static_cast<std::size_t>(batch), length) {}

@@ -53,6 +53,10 @@ TEST(Ragged, ABatchWithoutItsPaddingGivesWhatItsSamplesGiveAlone) {
   }
 }
 
+TEST(Ragged, RowsMayHaveNoColumns) {
+  EXPECT_EQ(flat_rows(Tensor::zeros({2, 3, 0}, DType::f32)).shape(), (Shape{6, 0}));
+}
+
 TEST(Ragged, PlacesAreTheInverseOfRows) {
   const Tensor valid = Tensor::from(std::vector<std::uint8_t>{0, 1, 1, 0, 1, 0, 0, 0}, {2, 4});
   const Ragged batch(valid);
