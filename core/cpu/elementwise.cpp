@@ -44,8 +44,9 @@ struct StridedLoop : Strides<N> {
   }
 };
 
-template <class From, class To>
-void copy_typed(const CView& x, const View& y) {
+/// Calls op(element of y, element of x) for all of them.
+template <class From, class To, class Op>
+void pairwise(const CView& x, const View& y, const Op& op) {
   const StridedLoop<2> loop({&x, &y});
   const std::int64_t sx = loop.stride[0][loop.rank - 1];
   const std::int64_t sy = loop.stride[1][loop.rank - 1];
@@ -53,11 +54,16 @@ void copy_typed(const CView& x, const View& y) {
     const From* __restrict source = x.as<From>() + offset[0];
     To* __restrict target = y.as<To>() + offset[1];
     if (sx == 1 && sy == 1) {
-      convert_row(source, target, n);
+      for (std::int64_t i = 0; i < n; ++i) op(target[i], source[i]);
     } else {
-      for (std::int64_t i = 0; i < n; ++i) target[i * sy] = convert<To>(source[i * sx]);
+      for (std::int64_t i = 0; i < n; ++i) op(target[i * sy], source[i * sx]);
     }
   });
+}
+
+template <class From, class To>
+void copy_typed(const CView& x, const View& y) {
+  pairwise<From, To>(x, y, [](To& target, From source) { target = convert<To>(source); });
 }
 
 template <class T>
@@ -73,21 +79,8 @@ void fill_typed(const View& y, T value) {
 template <class From, class To>
 void accumulate_typed(const CView& x, double scale, const View& y) {
   using A = accumulate_t<To>;
-  const A factor = static_cast<A>(scale);
-  const StridedLoop<2> loop({&x, &y});
-  const std::int64_t sx = loop.stride[0][loop.rank - 1];
-  const std::int64_t sy = loop.stride[1][loop.rank - 1];
-  loop.run([&](const std::int64_t* offset, std::int64_t n) {
-    const From* __restrict source = x.as<From>() + offset[0];
-    To* __restrict target = y.as<To>() + offset[1];
-    if (sx == 1 && sy == 1) {
-      for (std::int64_t i = 0; i < n; ++i)
-        target[i] = convert<To>(load(target[i]) + factor * static_cast<A>(load(source[i])));
-    } else {
-      for (std::int64_t i = 0; i < n; ++i)
-        target[i * sy] =
-            convert<To>(load(target[i * sy]) + factor * static_cast<A>(load(source[i * sx])));
-    }
+  pairwise<From, To>(x, y, [factor = static_cast<A>(scale)](To& target, From source) {
+    target = convert<To>(load(target) + factor * static_cast<A>(load(source)));
   });
 }
 
