@@ -426,8 +426,7 @@ void attention_grad(CView q, CView k, CView v, Spans queries, Spans keys, CView 
         const Operands of(q, k, v, queries, keys, part, head),
             of_grads(dq, dk, dv, queries, keys, part, head);
         backward_head<T>(q, k, v, of, Keys<A>(key_mask, part, of.k.rows, empty, scoring),
-                         static_cast<A>(scoring.scale), out,
-                         out ? head_of(out, queries, part, head) : Head{},
+                         static_cast<A>(scoring.scale), out, head_of(out, queries, part, head),
                          log_sum_exp_of<A>(log_sum_exp, queries, part, head), dout,
                          head_of(dout, queries, part, head), scratch, dq, dk, dv, of_grads);
       }

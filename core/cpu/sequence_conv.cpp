@@ -123,8 +123,7 @@ void sequence_conv(CView x, CView w, Spans spans, CView addend, View y) {
         load_with_halo<T>(x, of_x, k / 2, length, rows.get());
         convolve<T>(toeplitz.fill(w, h, false), k,
                     interleave<T>(rows.get(), length, d, interleaved.get()), addend,
-                    addend ? head_of(addend, spans, part, h) : Head{}, out.get(), y,
-                    head_of(y, spans, part, h));
+                    head_of(addend, spans, part, h), out.get(), y, head_of(y, spans, part, h));
       }
     });
   });
@@ -154,7 +153,7 @@ void sequence_conv_grad(CView x, CView w, Spans spans, CView dy, CView addend, V
                             products.get(), taps.get() + (part * heads + h) * k);
             convolve<T>(toeplitz.fill(w, h, true), k,
                         interleave<T>(rows.get(), length, d, other.get()), addend,
-                        addend ? head_of(addend, spans, part, h) : Head{}, out.get(), dx,
+                        head_of(addend, spans, part, h), out.get(), dx,
                         head_of(dx, spans, part, h));
           }
         });

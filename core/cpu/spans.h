@@ -28,6 +28,7 @@ struct Head {
   std::int64_t offset, row, rows;  // of its first number, from row to row, and how many rows
 };
 
+/// The head of a view, which may be absent: its place is then of no use.
 NYSTROM_INLINE Head head_of(const ViewBase& view, const Spans& spans, std::int64_t part,
                             std::int64_t head) {
   const bool ragged = static_cast<bool>(spans.bounds);
