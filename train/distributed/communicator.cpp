@@ -289,7 +289,7 @@ std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std
 
 std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(
     std::string_view text) {
-  return find_divergent_rank(std::stoull(text_checksum(text).substr(0, 16), nullptr, 16));
+  return find_divergent_rank(checksum_of_items(text).high);
 }
 
 void Communicator::require_same_options(const std::string& options) {
@@ -309,14 +309,7 @@ void Communicator::require_same_files(const std::string& option, const std::stri
 }
 
 std::string Communicator::from_first(const std::string& text) {
-  if (!worker_) return text;
-  const auto size =
-      static_cast<std::int64_t>(sum(is_first() ? static_cast<double>(text.size()) : 0));
-  Tensor bytes = Tensor::empty({size}, DType::u8);
-  if (is_first()) std::copy(text.begin(), text.end(), bytes.data<std::uint8_t>());
-  broadcast(bytes, 0);
-  wait();
-  return {bytes.data<std::uint8_t>(), bytes.data<std::uint8_t>() + size};
+  return gather(is_first() ? text : "").front();
 }
 
 Communicator::TimeLimit::TimeLimit(Communicator& communicator, std::filesystem::path folder,
