@@ -6,6 +6,14 @@
 
 namespace nystrom {
 
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialNames names) const {
+  const std::vector<Token> tokens = encode_with_offsets(text, names);
+  std::vector<std::int32_t> ids;
+  ids.reserve(tokens.size());
+  for (const Token& token : tokens) ids.push_back(token.id);
+  return ids;
+}
+
 bool Tokenizer::is_special(std::int32_t id) const {
   const SpecialIds& ids = special();
   return id == ids.cls || id == ids.sep || id == ids.pad || id == ids.mask || id == ids.unk;

@@ -53,8 +53,8 @@ class Tokenizer {
 
   /// Returns the ids of `text`, without cls and sep. Throws an InputError unless the text is valid
   /// UTF-8.
-  virtual std::vector<std::int32_t> encode(std::string_view text,
-                                           SpecialNames names = SpecialNames::text) const = 0;
+  std::vector<std::int32_t> encode(std::string_view text,
+                                   SpecialNames names = SpecialNames::text) const;
   /// Returns the same ids with their byte ranges in `text`. Throws like encode().
   virtual std::vector<Token> encode_with_offsets(std::string_view text,
                                                  SpecialNames names = SpecialNames::text) const = 0;

@@ -117,14 +117,6 @@ class PipelineTokenizer final : public Tokenizer {
     return std::move(encoding.tokens);
   }
 
-  std::vector<std::int32_t> encode(std::string_view text, SpecialNames names) const override {
-    const std::vector<Token> tokens = encode_with_offsets(text, names);
-    std::vector<std::int32_t> ids;
-    ids.reserve(tokens.size());
-    for (const Token& token : tokens) ids.push_back(token.id);
-    return ids;
-  }
-
   std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
     std::vector<std::string> parts;
     for (const std::int32_t id : ids) {

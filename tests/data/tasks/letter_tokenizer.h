@@ -11,13 +11,6 @@ class LetterTokenizer : public Tokenizer {
  public:
   static constexpr std::int32_t cls = 0, sep = 1, pad = 2, unk = 4;
 
-  std::vector<std::int32_t> encode(std::string_view text,
-                                   SpecialNames names = SpecialNames::text) const override {
-    std::vector<std::int32_t> ids;
-    for (const Token& token : encode_with_offsets(text, names)) ids.push_back(token.id);
-    return ids;
-  }
-
   std::vector<Token> encode_with_offsets(std::string_view text,
                                          SpecialNames = SpecialNames::text) const override {
     std::vector<Token> tokens;
