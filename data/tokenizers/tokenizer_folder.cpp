@@ -69,6 +69,7 @@ std::string json_of(const fs::path& file, TokenizerSettings& settings) {
   const std::string name = file.filename(), source = printable_path(file);
   if (name == "tokenizer.json") return read(file);
   if (is_sentencepiece(file)) return json_of_sentencepiece(read(file), source, settings);
+  settings.made_of_vocabulary = true;
   if (name == "vocab.txt") {
     require_class(
         source,
@@ -114,11 +115,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
                 printable_path(place));
   TokenizerSettings settings = read_tokenizer_settings(file.parent_path());
   const std::string source = name == "vocab.json" ? file.parent_path() / "merges.txt" : file;
-  TokenizerParts parts =
-      parse_tokenizer_json(json_of(file, settings), printable_path(source), settings);
-  add_tokens_of(settings, parts, name == "tokenizer.json" || is_sentencepiece(file));
-  find_special_ids(parts, settings);
-  return make_tokenizer(std::move(parts));
+  const std::string json = json_of(file, settings);
+  return tokenizer_of_json(json, printable_path(source), settings);
 }
 
 bool has_tokenizer(const fs::path& folder) { return !deciding_file(folder).empty(); }

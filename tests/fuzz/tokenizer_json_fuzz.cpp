@@ -34,10 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
           ? bytes.substr(end + 1)
           : "The 12,345 [MASK] caf\xC3\xA9s (ABC) \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 it's";
   try {
-    nystrom::TokenizerParts parts =
-        nystrom::parse_tokenizer_json(bytes.substr(0, end), "fuzz.json");
-    nystrom::find_special_ids(parts, {});
-    const auto tokenizer = nystrom::make_tokenizer(std::move(parts));
+    const auto tokenizer = nystrom::tokenizer_of_json(bytes.substr(0, end));
     use(*tokenizer, text, nystrom::SpecialNames::tokens);
     use(*tokenizer, text, nystrom::SpecialNames::text);
   } catch (const nystrom::InputError&) {

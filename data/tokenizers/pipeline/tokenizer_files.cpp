@@ -74,8 +74,8 @@ Json template_of_gpt2(const Json& json, const Vocabulary& vocabulary, const std:
 
 }  // namespace
 
-TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& source,
-                                    const TokenizerSettings& settings) {
+std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view text, const std::string& source,
+                                             const TokenizerSettings& settings) {
   const nlohmann::json original = parse_json(text, source, [](std::string_view number) {
     return nlohmann::json(read_rounded_number(number));
   });
@@ -107,12 +107,8 @@ TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& so
     parts.post_processor = read_post_processor(*part, parts.vocabulary);
   if (const auto part = file.find("decoder")) parts.decoder = read_decoder(*part);
   apply_settings(parts, settings);
-  return parts;
-}
-
-std::unique_ptr<Tokenizer> tokenizer_of_json(const std::string& text) {
-  TokenizerParts parts = parse_tokenizer_json(text, "tokenizer.json");
-  find_special_ids(parts, {});
+  add_tokens_of(settings, parts);
+  find_special_ids(parts, settings);
   return make_tokenizer(std::move(parts));
 }
 

@@ -15,14 +15,12 @@ namespace nystrom {
 
 inline constexpr std::size_t max_tokenizer_bytes = std::size_t{64} << 20;
 
-/// Reads the parts of a tokenizer.json, with the changes of its folder's settings. `source` names
-/// the file in messages. Padding and truncation are ignored: they are call settings of Hugging
-/// Face's library. Throws an InputError for wrong or unsupported content.
-TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& source,
-                                    const TokenizerSettings& settings = {});
-
-/// The tokenizer of a tokenizer.json that this program made, without files beside it.
-std::unique_ptr<Tokenizer> tokenizer_of_json(const std::string& text);
+/// The tokenizer of a tokenizer.json, with the changes of its folder's settings. `source` names the
+/// file in messages. Padding and truncation are ignored: they are call settings of Hugging Face's
+/// library. Throws an InputError for wrong or unsupported content.
+std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view text,
+                                             const std::string& source = "tokenizer.json",
+                                             const TokenizerSettings& settings = {});
 
 /// The tokenizer.json of a BERT vocabulary with one piece on each line. Throws an InputError for
 /// wrong content.

@@ -270,11 +270,10 @@ void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings) {
     put_bos_and_eos(settings, settings.add_bos_token.value_or(true), adds_eos, parts);
 }
 
-void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
-                   bool has_tokenizer_json) {
+void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts) {
   const std::vector<SpecialToken> specials = special_tokens_of(settings);
   std::set<std::string> described;  // tokens whose flags a file gives, with or without a name
-  if (has_tokenizer_json && !settings.has_decoder)
+  if (!settings.made_of_vocabulary && !settings.has_decoder)
     for (const AddedToken& each : parts.added.all()) described.insert(each.content);
   std::int32_t next = parts.model->vocabulary().count();
   for (const AddedToken& each : parts.added.all()) next = std::max(next, each.id + 1);
@@ -301,7 +300,8 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
   // When made from vocab.json, these classes treat their special tokens as ordinary added tokens,
   // whatever the files say.
   const Family family = settings.family();
-  const bool resets = !has_tokenizer_json && (family == Family::roberta || family == Family::gpt2);
+  const bool resets =
+      settings.made_of_vocabulary && (family == Family::roberta || family == Family::gpt2);
   const AddedToken plain{.content = "", .normalized = resets};
   const auto loses_flags = [&](std::size_t role) {
     return settings.its_class != nullptr && (settings.its_class->flagless >> role & 1u) != 0;

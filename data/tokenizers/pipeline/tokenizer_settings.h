@@ -35,6 +35,7 @@ struct TokenizerSettings {
   bool splits_special = false;
   std::optional<bool> token_types;            ///< whether model_input_names lists token_type_ids
   const TokenizerClass* its_class = nullptr;  ///< null when no file names one
+  bool made_of_vocabulary = false;  ///< the tokenizer.json stands for a vocab.txt or .json
 
   std::string config_place;  ///< path of tokenizer_config.json; empty without that file
 
@@ -73,8 +74,7 @@ void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings);
 /// Adds the tokens of the settings to the tokenizer as transformers does: tokens with ids, and
 /// special tokens by their names. Throws an InputError for names that are not pieces, or like
 /// place_added_token.
-void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
-                   bool has_tokenizer_json);
+void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts);
 
 /// Sets parts.special, and what the settings say about the files to write. The names of the
 /// settings come first; a name that is not a piece is an InputError. The tokens of the

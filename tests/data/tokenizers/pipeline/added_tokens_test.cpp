@@ -42,7 +42,7 @@ Json description(Json tokens) {
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Json& json) {
-  return make_tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
+  return tokenizer_of_json(json.dump(), "t.json");
 }
 
 Tokens encode(const Json& json, const char* text) {

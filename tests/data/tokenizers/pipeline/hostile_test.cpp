@@ -31,7 +31,7 @@ Json sound() {
 }
 
 std::string error_of(const std::string& text) {
-  return input_error([&] { parse_tokenizer_json(text, "t.json"); });
+  return input_error([&] { tokenizer_of_json(text, "t.json"); });
 }
 
 struct Case : testing::Named {
@@ -203,7 +203,7 @@ TEST(TokenizerJsonFile, WrongText) {
 TEST(UnigramWithoutUnknown, TextThatNeedsIt) {
   Json json = sound();
   json["model"] = Json::parse(R"({"type": "Unigram", "vocab": [["a", 0], ["b", -1], ["c", -1]]})");
-  const auto tokenizer = make_tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
+  const auto tokenizer = tokenizer_of_json(json.dump());
   EXPECT_EQ(tokenizer->encode("ab"), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(input_error([&] { tokenizer->encode("az"); }),
             "the text holds what is no piece of the tokenizer, which has no unknown token");
@@ -213,12 +213,12 @@ TEST(GrowingText, EndsInAnError) {
   const Json twice = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
   Json json = sound();
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(60, twice)}};
-  const auto normalizing = make_tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
+  const auto normalizing = tokenizer_of_json(json.dump());
   EXPECT_EQ(input_error([&] { normalizing->encode("a"); }),
             "the tokenizer's normalizer makes the text more than 64 times as long");
   json = sound();
   json["decoder"] = {{"type", "Sequence"}, {"decoders", Json(60, twice)}};
-  const auto decoding = make_tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
+  const auto decoding = tokenizer_of_json(json.dump());
   const std::int32_t a = 1;
   EXPECT_EQ(input_error([&] { decoding->decode(std::span(&a, 1)); }),
             "the tokenizer's decoder makes a text of more than 16777216 bytes");
@@ -243,7 +243,7 @@ TEST(BertVocabulary, Wrong) {
 TEST(Gpt2Vocabulary, Wrong) {
   const auto error = [](const std::string& vocabulary, const std::string& merges) {
     return input_error([&] {
-      parse_tokenizer_json(
+      tokenizer_of_json(
           gpt2_tokenizer_json(Json::parse(vocabulary), "vocab.json", merges, "merges.txt", {}),
           "merges.txt");
     });
