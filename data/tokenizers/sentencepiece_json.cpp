@@ -16,7 +16,6 @@
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/word_models.h"
 #include "data/tokenizers/roberta_pieces.h"
-#include "data/tokenizers/sentencepiece_scan.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
@@ -117,8 +116,7 @@ Json trained_normalizer_json(const TrainedNormalizer& options) {
 void lower_comma_scores(SentencePieceModel& model) {
   if (model.kind != SentencePieceModel::Kind::unigram) return;
   for (SentencePiece& piece : model.pieces)
-    if (piece.type == SentencePiece::Type::normal && piece.score_offset != 0 &&
-        joins_comma_to_digit(piece.text))
+    if (piece.type == SentencePiece::Type::normal && joins_comma_to_digit(piece.text))
       piece.score -= comma_penalty;
 }
 
@@ -331,9 +329,8 @@ bool joins_comma_to_digit(std::string_view piece) {
          UTF8PROC_CATEGORY_ND;
 }
 
-std::string albert_tokenizer_json(std::string_view bytes, const AlbertOptions& options,
+std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions& options,
                                   const std::string& source) {
-  SentencePieceModel model = scan_sentencepiece(bytes, source);
   find_specials(model, source);
   check_user_defined(model, options, source);
   lower_comma_scores(model);
@@ -345,11 +342,9 @@ TextNormalizer trained_normalizer(const TrainedNormalizer& options) {
   return read_normalizer(JsonPart(json, "the tokenizer's normalizer"));
 }
 
-std::string trained_tokenizer_json(std::string_view bytes, const TrainedNormalizer& options) {
-  const std::string source = "the trained tokenizer";
-  SentencePieceModel model = scan_sentencepiece(bytes, source);
+std::string trained_tokenizer_json(SentencePieceModel model, const TrainedNormalizer& options) {
   lower_comma_scores(model);
-  return tokenizer_json(model, trained_normalizer_json(options), source);
+  return tokenizer_json(model, trained_normalizer_json(options), "the trained tokenizer");
 }
 
 }  // namespace nystrom

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "data/tokenizers/pipeline/normalizers.h"
+#include "data/tokenizers/sentencepiece_scan.h"
 
 namespace nystrom {
 
@@ -20,11 +21,11 @@ struct AlbertOptions {
 /// the digit before it ("12,345" becomes 12 , 345): unigram models subtract 100 from the scores of
 /// such pieces.
 ///
-/// Throws an InputError that begins with `source` when `bytes` are no model, lack one of [CLS],
-/// [SEP], <pad>, [MASK], or are a model that Hugging Face's tokenizers cannot reproduce: with a
-/// user-defined piece that the normalizer changes, or a BPE model with a user-defined piece of
-/// several characters and a normal piece that its own merges do not produce.
-std::string albert_tokenizer_json(std::string_view bytes, const AlbertOptions& options,
+/// Throws an InputError that begins with `source` when the model lacks one of [CLS], [SEP], <pad>,
+/// [MASK], or Hugging Face's tokenizers cannot reproduce it: with a user-defined piece that the
+/// normalizer changes, or a BPE model with a user-defined piece of several characters and a normal
+/// piece that its own merges do not produce.
+std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions& options,
                                   const std::string& source);
 
 /// The normalizer of a trained tokenizer. The text becomes NFKC, with single spaces (U+200B is one
@@ -40,7 +41,7 @@ TextNormalizer trained_normalizer(const TrainedNormalizer& options);
 
 /// Returns the tokenizer.json of a model that was trained on text of this normalizer. Throws like
 /// albert_tokenizer_json.
-std::string trained_tokenizer_json(std::string_view bytes, const TrainedNormalizer& options);
+std::string trained_tokenizer_json(SentencePieceModel model, const TrainedNormalizer& options);
 
 /// Whether the piece ends in a digit of any script and a comma.
 bool joins_comma_to_digit(std::string_view piece);

@@ -93,7 +93,6 @@ class Scanner {
       } else if (field.number == 2) {
         once(field, WireType::fixed32, "score", score_seen);
         piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
-        piece.score_offset = field.offset;
         if (!std::isfinite(piece.score)) fail(field, "the score of piece {} is not finite", id);
       } else if (field.number == 3) {
         piece.type = type_of(once(field, WireType::varint, "type", type_seen), id);

@@ -22,8 +22,6 @@ struct SentencePiece {
   std::string text;
   float score = 0;
   Type type = Type::normal;
-  /// Offset of the score's four bytes in the file. 0 when the file has no score for this piece.
-  std::size_t score_offset = 0;
 };
 
 /// The content of a scanned model.

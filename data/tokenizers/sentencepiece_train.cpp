@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <future>
 #include <limits>
 #include <memory>
@@ -182,12 +181,8 @@ std::optional<std::int64_t> proposed_size(const std::string& status) {
 /// Rounds the scores to multiples of 1/1024. Sums over a word are then exact in float and in
 /// double. The library sums in float and Hugging Face's in double; both then agree when two
 /// segmentations have the same score ("---" as -- - or - --).
-void round_scores(std::string& model, const std::vector<SentencePiece>& pieces) {
-  for (const SentencePiece& piece : pieces) {
-    if (piece.score_offset == 0) continue;
-    const float rounded = std::round(piece.score * 1024) / 1024;
-    std::memcpy(model.data() + piece.score_offset, &rounded, sizeof(rounded));
-  }
+void round_scores(SentencePieceModel& model) {
+  for (SentencePiece& piece : model.pieces) piece.score = std::round(piece.score * 1024) / 1024;
 }
 
 struct Trained {
@@ -234,15 +229,13 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
 
   // The trainer proposes a size in place of one that is too large. It may be too large again.
   std::int64_t size = options.vocab_size;
-  std::string model;
-  std::vector<SentencePiece> pieces;
+  SentencePieceModel model;
   while (true) {
-    Trained trained = run_trainer(options, size, sample.sentences(), poll);
-    model = std::move(trained.model);
+    const Trained trained = run_trainer(options, size, sample.sentences(), poll);
     std::int64_t supported = 0;
     if (trained.status.ok()) {
-      pieces = scan_sentencepiece(model, "the trained tokenizer").pieces;
-      supported = std::ssize(pieces);
+      model = scan_sentencepiece(trained.model, "the trained tokenizer");
+      supported = std::ssize(model.pieces);
       if (supported >= size) break;
     } else {
       const auto proposed = proposed_size(trained.status.ToString());
@@ -256,9 +249,9 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
                 "{} or give more text",
                 options.vocab_size, sample.taken_bytes(), size,
                 size < min_vocab_size ? "leave it out" : "lower it");
-  round_scores(model, pieces);
-  return {tokenizer_of_json(trained_tokenizer_json(model, options.normalizer)), sample.read_bytes(),
-          sample.taken_bytes()};
+  round_scores(model);
+  return {tokenizer_of_json(trained_tokenizer_json(std::move(model), options.normalizer)),
+          sample.read_bytes(), sample.taken_bytes()};
 }
 
 }  // namespace nystrom

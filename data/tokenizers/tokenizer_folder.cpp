@@ -52,15 +52,15 @@ void require_class(const std::string& source, std::initializer_list<const char*>
 
 std::string json_of_sentencepiece(const std::string& bytes, const std::string& source,
                                   TokenizerSettings& settings) {
-  if (const SentencePieceModel model = scan_sentencepiece(bytes, source);
-      has_roberta_pieces(model)) {
+  const SentencePieceModel model = scan_sentencepiece(bytes, source);
+  if (has_roberta_pieces(model)) {
     require_class(source, {"XLMRobertaTokenizer", "CamembertTokenizer", "PreTrainedTokenizer"},
                   settings);
     return roberta_tokenizer_json(model, settings.its_class->name == "CamembertTokenizer", source);
   }
   require_class(source, {"AlbertTokenizer", "PreTrainedTokenizer"}, settings);
   return albert_tokenizer_json(
-      bytes, {settings.lower_case.value_or(true), settings.keep_accents.value_or(false)}, source);
+      model, {settings.lower_case.value_or(true), settings.keep_accents.value_or(false)}, source);
 }
 
 /// The tokenizer.json that stands for the file, by the settings. They get a class if they have none

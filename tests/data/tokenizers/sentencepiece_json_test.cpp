@@ -17,8 +17,12 @@ namespace {
 
 using Json = nlohmann::json;
 
+std::string albert_json(const std::string& bytes, const AlbertOptions& options = {}) {
+  return albert_tokenizer_json(scan_sentencepiece(bytes, "m"), options, "m");
+}
+
 Json json_of(const std::string& model, const AlbertOptions& options = {}) {
-  return Json::parse(albert_tokenizer_json(model, options, "m"));
+  return Json::parse(albert_json(model, options));
 }
 
 std::vector<std::string> normalizer_types(const Json& file) {
@@ -60,7 +64,7 @@ TEST(SentencePieceJson, UserDefinedPieces) {
         piece("x", -4) + piece("a)", -3.5) + piece(")", -4) + piece("ab", -2.5) +
         piece("\xF0\x90\x8D\x88", 0, 4) +
         testing::bytes_field(2, testing::number_field(3, static_cast<std::uint64_t>(kind)));
-    const auto tokenizer = tokenizer_of_json(albert_tokenizer_json(bytes, {}, "m"));
+    const auto tokenizer = tokenizer_of_json(albert_json(bytes));
     EXPECT_EQ(tokenizer->encode("ab(a"), (std::vector<std::int32_t>{12, 15, 6})) << kind;
   }
 }
@@ -69,7 +73,7 @@ TEST(SentencePieceJson, UserDefinedPiecesThatCannotBeWritten) {
   using testing::bytes_field;
   using testing::piece;
   const auto error = [](const std::string& bytes) {
-    return input_error([&] { albert_tokenizer_json(bytes, {false, true}, "m"); });
+    return input_error([&] { albert_json(bytes, {false, true}); });
   };
   const std::string bpe = bytes_field(2, testing::number_field(3, 2)),
                     small = testing::small_model();

@@ -116,8 +116,8 @@ TEST(SentencePieceTokenizer, NoPieceJoinsACommaToADigit) {
     EXPECT_TRUE(joins_comma_to_digit(text)) << text;
   for (const char* text : {",", "a,", "1", "1,2", "\xE2\x96\x81,"})
     EXPECT_FALSE(joins_comma_to_digit(text)) << text;
-  const auto tokenizer =
-      tokenizer_of_json(albert_tokenizer_json(testing::small_model(), {}, "small"));
+  const auto tokenizer = tokenizer_of_json(
+      albert_tokenizer_json(scan_sentencepiece(testing::small_model(), "small"), {}, "small"));
   EXPECT_EQ(tokenizer->encode("ab 2,1"), (Ids{12, 5, 10, 11, 9}));
 }
 
