@@ -14,6 +14,7 @@
 #include "data/tokenizers/pipeline/added_tokens.h"
 #include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
+#include "data/tokenizers/pipeline/unicode.h"
 #include "data/tokenizers/pipeline/word_models.h"
 #include "data/tokenizers/roberta_pieces.h"
 #include "data/tokenizers/tokenizer.h"
@@ -192,25 +193,9 @@ std::vector<std::string_view> user_defined_pieces(const SentencePieceModel& mode
   std::vector<std::string_view> pieces;
   for (const SentencePiece& piece : model.pieces)
     if (piece.type == SentencePiece::Type::user_defined) pieces.push_back(piece.text);
-  std::sort(pieces.begin(), pieces.end(), [](std::string_view a, std::string_view b) {
-    return a.size() != b.size() ? a.size() > b.size() : a < b;
-  });
+  std::ranges::sort(pieces, {},
+                    [](std::string_view piece) { return std::pair(-std::ssize(piece), piece); });
   return pieces;
-}
-
-/// Whether a word that is a piece skips the merges. A user-defined piece of several characters
-/// cannot be reached in another way.
-bool ignores_merges(const SentencePieceModel& model) {
-  const auto pieces = user_defined_pieces(model);
-  return std::any_of(pieces.begin(), pieces.end(),
-                     [](std::string_view piece) { return piece.size() > utf8_length(piece[0]); });
-}
-
-Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
-  Json vocabulary = Json::object();
-  for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary[model.pieces[id].text] = id;
-  return bpe_json(vocabulary, merges(model), model.pieces[static_cast<std::size_t>(unknown)].text,
-                  ignores_merges(model));
 }
 
 /// The special tokens by name, with their ids.
@@ -258,13 +243,11 @@ Json post_processor(const Specials& specials) {
   return {{"type", "BertProcessing"}, {"cls", end("[CLS]")}, {"sep", end("[SEP]")}};
 }
 
-/// Splits text into words. In BPE models each user-defined piece is a word of its own, so that
-/// nothing merges with it.
-Json pre_tokenizer(const SentencePieceModel& model) {
-  const auto pieces = user_defined_pieces(model);
-  if (model.kind != SentencePieceModel::Kind::bpe || pieces.empty()) return metaspace_json();
+/// Splits text into words. Each of `own_words` is one, so that nothing merges with it.
+Json pre_tokenizer(const std::vector<std::string_view>& own_words) {
+  if (own_words.empty()) return metaspace_json();
   std::string any;
-  for (const std::string_view piece : pieces) {
+  for (const std::string_view piece : own_words) {
     if (!any.empty()) any += '|';
     for (std::size_t at = 0; at < piece.size();)
       any += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(next_code_point(piece, at)));
@@ -276,20 +259,19 @@ Json pre_tokenizer(const SentencePieceModel& model) {
   return {{"type", "Sequence"}, {"pretokenizers", Json::array({metaspace_json(), split})}};
 }
 
-/// Throws an InputError "source: …" for a BPE model with a user-defined piece of several characters
-/// and a normal piece that its own merges do not produce.
-void require_writable(const SentencePieceModel& model, const std::string& source) {
-  if (model.kind != SentencePieceModel::Kind::bpe || !ignores_merges(model)) return;
+/// Throws an InputError "source: …" for a normal piece that its own merges do not produce.
+void require_merges(const SentencePieceModel& model, const Merges& all,
+                    const std::vector<std::string_view>& user_defined, const std::string& source) {
   Vocabulary vocabulary;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
     vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
-  const auto merged = bpe_model(std::move(vocabulary), merges(model), source);
+  const auto merged = bpe_model(std::move(vocabulary), all, source);
   std::vector<std::pair<std::string_view, std::int32_t>> entries;
-  for (const std::string_view piece : user_defined_pieces(model)) entries.emplace_back(piece, 0);
-  const PrefixTrie user_defined(std::move(entries));
+  for (const std::string_view piece : user_defined) entries.emplace_back(piece, 0);
+  const PrefixTrie trie(std::move(entries));
   const auto is_cut = [&](std::string_view text) {
     for (std::size_t at = 0; at < text.size(); ++at)
-      if (user_defined.longest(text.substr(at)).first > 0) return true;
+      if (trie.longest(text.substr(at)).first > 0) return true;
     return false;
   };
   for (const SentencePiece& piece : model.pieces) {
@@ -300,33 +282,45 @@ void require_writable(const SentencePieceModel& model, const std::string& source
                   "{}: merging makes {} pieces of '{}', which is one itself; beside a user-defined "
                   "piece of several characters, '{}', Hugging "
                   "Face's form of the model would give other ids",
-                  source, tokens.size(), printable(piece.text),
-                  printable(user_defined_pieces(model).front()));
+                  source, tokens.size(), printable(piece.text), printable(user_defined.front()));
   }
+}
+
+Json bpe(const SentencePieceModel& model, std::int32_t unknown,
+         const std::vector<std::string_view>& user_defined, const std::string& source) {
+  const Merges all = merges(model);
+  // A word that is a piece skips the merges: a user-defined piece of several characters cannot be
+  // reached in another way.
+  const bool ignores_merges = std::ranges::any_of(
+      user_defined, [](std::string_view piece) { return piece.size() > utf8_length(piece[0]); });
+  if (ignores_merges) require_merges(model, all, user_defined, source);
+  Json vocabulary = Json::object();
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary[model.pieces[id].text] = id;
+  return bpe_json(vocabulary, all, model.pieces[static_cast<std::size_t>(unknown)].text,
+                  ignores_merges);
 }
 
 std::string tokenizer_json(const SentencePieceModel& model, const Json& normalizer,
                            const std::string& source) {
   const Specials specials = find_specials(model, source);
-  require_writable(model, source);
   const bool is_bpe = model.kind == SentencePieceModel::Kind::bpe;
-  return tokenizer_json_text(
-      {{"added_tokens", added_tokens(specials)},
-       {"normalizer", normalizer},
-       {"pre_tokenizer", pre_tokenizer(model)},
-       {"post_processor", post_processor(specials)},
-       {"decoder", metaspace_json()},
-       {"model", is_bpe ? bpe(model, specials.unknown) : unigram(model, specials.unknown)}});
+  std::vector<std::string_view> own_words;
+  if (is_bpe) own_words = user_defined_pieces(model);
+  return tokenizer_json_text({{"added_tokens", added_tokens(specials)},
+                              {"normalizer", normalizer},
+                              {"pre_tokenizer", pre_tokenizer(own_words)},
+                              {"post_processor", post_processor(specials)},
+                              {"decoder", metaspace_json()},
+                              {"model", is_bpe ? bpe(model, specials.unknown, own_words, source)
+                                               : unigram(model, specials.unknown)}});
 }
 
 }  // namespace
 
 bool joins_comma_to_digit(std::string_view piece) {
   if (piece.size() < 2 || piece.back() != ',') return false;
-  std::size_t start = piece.size() - 2;
-  while (start > 0 && is_utf8_continuation(piece[start])) --start;
-  return utf8proc_category(static_cast<utf8proc_int32_t>(next_code_point(piece, start))) ==
-         UTF8PROC_CATEGORY_ND;
+  std::size_t end = piece.size() - 1;
+  return category_bit_of(previous_character(piece, end)) == category_bit(UTF8PROC_CATEGORY_ND);
 }
 
 std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions& options,
