@@ -1,32 +1,23 @@
 #include "data/tokenizers/pipeline/rounded_number.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstdint>
 #include <limits>
-#include <string>
 
 #include <fmt/format.h>
+
+#include "data/text/words.h"
 
 namespace nystrom {
 namespace {
 
-constexpr int largest_power = 308;
+constexpr std::int64_t largest_power = 308;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// The double nearest to 10^exponent.
-double power_of_ten(int exponent) {
-  static const auto powers = [] {
-    std::array<double, largest_power + 1> table{};
-    for (int i = 0; i <= largest_power; ++i) {
-      const std::string text = fmt::format("1e{}", i);
-      std::from_chars(text.data(), text.data() + text.size(), table[static_cast<std::size_t>(i)]);
-    }
-    return table;
-  }();
-  return powers[static_cast<std::size_t>(exponent)];
+double power_of_ten(std::int64_t exponent) {
+  return number_of<double>(fmt::format("1e{}", exponent)).value();
 }
 
 double scaled(std::uint64_t digits, std::int64_t exponent) {
@@ -36,9 +27,8 @@ double scaled(std::uint64_t digits, std::int64_t exponent) {
   if (value == 0) return 0;
   // Beyond the largest power serde_json fails. The JSON parser here has already rejected such
   // numbers.
-  if (exponent >= 0)
-    return value * power_of_ten(static_cast<int>(std::min<std::int64_t>(exponent, largest_power)));
-  return value / power_of_ten(static_cast<int>(-exponent));
+  return exponent >= 0 ? value * power_of_ten(std::min(exponent, largest_power))
+                       : value / power_of_ten(-exponent);
 }
 
 }  // namespace
