@@ -124,7 +124,7 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
     // again, as in Hugging Face's tokenizers. It is dropped when it becomes empty; Hugging Face's
     // tokenizers fail there.
     if (token.lstrip) begin = std::max(spaces_begin(text, begin), done);
-    if (token.rstrip) end = spaces_end(text, end);
+    if (token.rstrip) end = end_while(text, end, is_white_space);
     if (begin >= end) continue;
     if (begin > done) parts.push_back({byte_range(done, begin), nullptr});
     parts.push_back({byte_range(begin, end), &token});

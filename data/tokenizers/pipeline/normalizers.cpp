@@ -58,7 +58,8 @@ void strip_marks(AlignedText& text, bool (*is_one)(char32_t)) {
 }
 
 void strip(AlignedText& text, bool left, bool right) {
-  const std::size_t size = text.size(), begin = left ? spaces_end(text.text(), 0) : 0,
+  const std::size_t size = text.size(),
+                    begin = left ? end_while(text.text(), 0, is_white_space) : 0,
                     end = right && begin < size ? spaces_begin(text.text(), size) : size;
   if (begin > 0 || end < size) text = text.slice(byte_range(begin, end));
 }

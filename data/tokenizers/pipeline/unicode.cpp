@@ -4,8 +4,6 @@
 #include <iterator>
 #include <span>
 
-#include "core/base/utf8.h"
-
 namespace nystrom {
 namespace {
 
@@ -44,15 +42,6 @@ std::size_t spaces_begin(std::string_view text, std::size_t end) {
     end = before;
   }
   return end;
-}
-
-std::size_t spaces_end(std::string_view text, std::size_t begin) {
-  while (begin < text.size()) {
-    std::size_t behind = begin;
-    if (!is_white_space(next_code_point(text, behind))) break;
-    begin = behind;
-  }
-  return begin;
 }
 
 std::string lower_case_text(std::string_view text) {

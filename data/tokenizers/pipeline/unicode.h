@@ -8,6 +8,8 @@
 
 #include <utf8proc.h>
 
+#include "core/base/utf8.h"
+
 namespace nystrom {
 
 inline std::uint32_t category_bit(int category) { return std::uint32_t{1} << category; }
@@ -90,8 +92,16 @@ inline char32_t lower_case(char32_t c) {
 char32_t previous_character(std::string_view text, std::size_t& position);
 /// Where the white space before `end` begins.
 std::size_t spaces_begin(std::string_view text, std::size_t end);
-/// Where the white space from `begin` on ends.
-std::size_t spaces_end(std::string_view text, std::size_t begin);
+/// Where the characters from `begin` on end for which is(character) is true.
+template <class Is>
+std::size_t end_while(std::string_view text, std::size_t begin, const Is& is) {
+  while (begin < text.size()) {
+    std::size_t behind = begin;
+    if (!is(next_code_point(text, behind))) break;
+    begin = behind;
+  }
+  return begin;
+}
 
 /// Python's str.lower of UTF-8, except that Σ always becomes σ.
 std::string lower_case_text(std::string_view text);

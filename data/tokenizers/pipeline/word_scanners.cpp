@@ -39,12 +39,7 @@ std::size_t end_of_contraction(std::string_view text, std::size_t begin, bool ig
 }
 
 std::size_t end_of_run(std::string_view text, std::size_t begin, CharacterKind kind) {
-  while (begin < text.size()) {
-    std::size_t behind = begin;
-    if (kind_of(next_code_point(text, behind)) != kind) break;
-    begin = behind;
-  }
-  return begin;
+  return end_while(text, begin, [kind](char32_t c) { return kind_of(c) == kind; });
 }
 
 /// Matches \s+(?!\S)|\s+ at white space. The last white space before a word is left to that word.
