@@ -132,20 +132,6 @@ class Walk {
   std::vector<Node> path_;
 };
 
-/// Calls use(replacement) for the keys that are prefixes of `text`, the shortest first. Stops when
-/// `use` returns false.
-template <class Use>
-void for_each_key(const CharsmapParts& parts, std::string_view text, const Use& use) {
-  std::uint32_t position = offset_of(parts.unit(0));
-  for (const char byte : text) {
-    position ^= static_cast<unsigned char>(byte);
-    const std::uint32_t unit = parts.unit(position);
-    if (label_of(unit) != static_cast<unsigned char>(byte)) return;
-    position ^= offset_of(unit);
-    if (has_leaf(unit) && !use(parts.strings.data() + value_of(parts.unit(position)))) return;
-  }
-}
-
 void check_strings(std::string_view strings, const std::string& source) {
   require_input(strings.back() == '\0', "{}: the charsmap's strings do not end in NUL", source);
   require_input(is_valid_utf8(strings), "{}: the charsmap's strings are not valid UTF-8 at byte {}",
@@ -168,26 +154,21 @@ void check_charsmap(std::string_view charsmap, const std::string& source) {
   Walk(parts, source).run();
 }
 
-std::string longest_replacement(std::string_view charsmap, std::string_view text) {
-  const std::string_view own = text.substr(0, text.empty() ? 0 : utf8_length(text[0]));
-  if (charsmap.empty()) return std::string(own);
-  const CharsmapParts parts = split(charsmap, "charsmap");
-  std::string_view found = own;
-  for_each_key(parts, text, [&](std::string_view replacement) {
-    found = replacement;
-    return true;
-  });
-  return std::string(found);
-}
-
-std::optional<std::string_view> shortest_replacement(std::string_view charsmap,
-                                                     std::string_view text) {
-  if (charsmap.empty()) return std::nullopt;
+std::optional<std::string_view> find_replacement(std::string_view charsmap, std::string_view text,
+                                                 CharsmapKey which) {
   std::optional<std::string_view> found;
-  for_each_key(split(charsmap, "charsmap"), text, [&](std::string_view replacement) {
-    found = replacement;
-    return false;
-  });
+  if (charsmap.empty()) return found;
+  const CharsmapParts parts = split(charsmap, "charsmap");
+  std::uint32_t position = offset_of(parts.unit(0));
+  for (const char byte : text) {
+    position ^= static_cast<unsigned char>(byte);
+    const std::uint32_t unit = parts.unit(position);
+    if (label_of(unit) != static_cast<unsigned char>(byte)) break;
+    position ^= offset_of(unit);
+    if (!has_leaf(unit)) continue;
+    found = parts.strings.data() + value_of(parts.unit(position));
+    if (which == CharsmapKey::shortest) break;
+  }
   return found;
 }
 

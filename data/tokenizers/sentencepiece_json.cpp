@@ -82,7 +82,8 @@ Json albert_normalizer(const std::string& charsmap, const AlbertOptions& options
   if (options.lower_case) steps.push_back({{"type", "Lowercase"}});
   if (!charsmap.empty()) {
     constexpr std::string_view decomposed_ga = "\xE1\x84\x80\xE1\x85\xA1", ga = "\xEA\xB0\x80";
-    if (longest_replacement(charsmap, decomposed_ga) == ga) steps.push_back({{"type", "NFC"}});
+    if (find_replacement(charsmap, decomposed_ga, CharsmapKey::longest) == ga)
+      steps.push_back({{"type", "NFC"}});
     steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(charsmap)}});
   }
   steps.push_back(replace("Regex", " {2,}", " "));

@@ -51,13 +51,10 @@ SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string&
 /// Throws an InputError when a walk could leave the trie or the strings. A walk must also not run
 /// in a cycle or pass more than 32 keys on one path.
 void check_charsmap(std::string_view charsmap, const std::string& source);
-/// Returns the replacement of the longest key that is a prefix of `text`. Without such a key it
-/// returns the first character of `text`. `charsmap` must have passed check_charsmap; it may be
-/// empty.
-std::string longest_replacement(std::string_view charsmap, std::string_view text);
-/// Returns the replacement of the shortest key that is a prefix of `text`, or nothing without such
-/// a key. The view points into `charsmap`.
-std::optional<std::string_view> shortest_replacement(std::string_view charsmap,
-                                                     std::string_view text);
+enum class CharsmapKey { shortest, longest };
+/// The replacement of the shortest or longest key that is a prefix of `text`, in `charsmap`;
+/// nothing without such a key. `charsmap` must have passed check_charsmap; it may be empty.
+std::optional<std::string_view> find_replacement(std::string_view charsmap, std::string_view text,
+                                                 CharsmapKey which);
 
 }  // namespace nystrom

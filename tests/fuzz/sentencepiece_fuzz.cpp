@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   try {
     const auto model = nystrom::scan_sentencepiece(bytes, "fuzz.model");
-    nystrom::longest_replacement(model.charsmap, "A\xE1\x84\x80\xE1\x85\xA1");
+    nystrom::find_replacement(model.charsmap, "A\xE1\x84\x80\xE1\x85\xA1",
+                              nystrom::CharsmapKey::longest);
     const auto tokenizer =
         nystrom::tokenizer_of_json(nystrom::albert_tokenizer_json(model, {}, "fuzz.model"));
     const std::string_view text =

@@ -111,7 +111,7 @@ class Precompiled {
 
  private:
   std::optional<std::string_view> replacement(std::string_view text) const {
-    return shortest_replacement(*charsmap_, text);
+    return find_replacement(*charsmap_, text, CharsmapKey::shortest);
   }
 
   std::shared_ptr<const std::string> charsmap_;

@@ -63,9 +63,9 @@ TEST(SentencePieceScan, SmallestModels) {
                              bytes_field(2, number_field(3, 2)),
                          "m");
   EXPECT_EQ(model.kind, SentencePieceModel::Kind::bpe);
-  EXPECT_EQ(longest_replacement(model.charsmap, "ABC"), "xyz");
-  EXPECT_EQ(longest_replacement(model.charsmap, "BC"), "B");
-  EXPECT_EQ(longest_replacement("", "\xC3\xA9t"), "\xC3\xA9");
+  EXPECT_EQ(find_replacement(model.charsmap, "ABC", CharsmapKey::longest), "xyz");
+  EXPECT_EQ(find_replacement(model.charsmap, "BC", CharsmapKey::longest), std::nullopt);
+  EXPECT_EQ(find_replacement("", "ABC", CharsmapKey::longest), std::nullopt);
   // Unknown fields of every wire type are skipped, as in protocol buffers.
   EXPECT_EQ(scan_error(smallest_model() + number_field(900, 7) + bytes_field(901, "x") +
                        float_field(902, 1) + varint(903 << 3 | 1) + "12345678"),
