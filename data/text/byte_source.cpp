@@ -100,12 +100,10 @@ class GzipSource : public CompressedSource {
  public:
   explicit GzipSource(const std::filesystem::path& path) : CompressedSource(path) {
     constexpr int gzip_with_largest_window = 15 + 16;
-    if (inflateInit2(&stream_, gzip_with_largest_window) != Z_OK)
-      throw Error("zlib: cannot start; out of memory");
+    require(inflateInit2(&stream_, gzip_with_largest_window) == Z_OK,
+            "zlib: cannot start; out of memory");
   }
   ~GzipSource() override { inflateEnd(&stream_); }
-  GzipSource(const GzipSource&) = delete;
-  GzipSource& operator=(const GzipSource&) = delete;
 
  protected:
   bool expects_more() const override { return in_member_; }
@@ -138,13 +136,10 @@ class GzipSource : public CompressedSource {
 
 class ZstdSource : public CompressedSource {
  public:
-  explicit ZstdSource(const std::filesystem::path& path)
-      : CompressedSource(path), stream_(ZSTD_createDStream()) {
-    if (stream_ == nullptr) throw Error("zstd: cannot start; out of memory");
+  explicit ZstdSource(const std::filesystem::path& path) : CompressedSource(path) {
+    require(stream_ != nullptr, "zstd: cannot start; out of memory");
   }
   ~ZstdSource() override { ZSTD_freeDStream(stream_); }
-  ZstdSource(const ZstdSource&) = delete;
-  ZstdSource& operator=(const ZstdSource&) = delete;
 
  protected:
   bool expects_more() const override { return wanted_ != 0; }
@@ -162,7 +157,7 @@ class ZstdSource : public CompressedSource {
   }
 
  private:
-  ZSTD_DStream* stream_;
+  ZSTD_DStream* stream_ = ZSTD_createDStream();
   std::size_t wanted_ = 1;  // an empty file is not a zstd file
 };
 

@@ -28,6 +28,9 @@ inline constexpr std::size_t read_block_bytes = std::size_t{1} << 18;
 /// Reads a file sequentially.
 class ByteSource {
  public:
+  ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
   virtual ~ByteSource() = default;
   /// Fills `buffer` and returns the number of bytes, which is smaller than the buffer only at the
   /// end of the file. Throws an InputError that names the file when it is unreadable, truncated or

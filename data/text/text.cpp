@@ -268,16 +268,11 @@ class TablePieces : public FilePieces {
 }  // namespace
 
 const char* describe(SkipReason reason) {
-  switch (reason) {
-    case SkipReason::invalid_utf8: return "not UTF-8";
-    case SkipReason::nul_byte: return "with NUL bytes";
-    case SkipReason::empty: return "empty";
-    case SkipReason::no_text: return "rows without a text";
-    case SkipReason::bad_row: return "rows that cannot be read";
-    case SkipReason::decompression_bomb: return "files that unpack beyond measure";
-    case SkipReason::vanished: return "files that vanished";
-  }
-  return "";
+  constexpr const char* words[skip_reasons] = {
+      "not UTF-8",           "with NUL bytes",           "empty",
+      "rows without a text", "rows that cannot be read", "files that unpack beyond measure",
+      "files that vanished"};
+  return words[static_cast<std::size_t>(reason)];
 }
 
 double TextStatistics::unreadable_share() const {
