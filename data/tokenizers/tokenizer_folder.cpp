@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr const char* sentencepiece_names[] = {"spiece.model", "tokenizer.model",
                                                "sentencepiece.bpe.model"};
 
-std::string read(const fs::path& file) { return read_text_file(file, max_tokenizer_bytes); }
+std::string read(const fs::path& file) { return read_text_file(file, std::size_t{64} << 20); }
 
 bool is_sentencepiece(const fs::path& file) { return file.extension() == ".model"; }
 
@@ -37,11 +37,11 @@ fs::path deciding_file(const fs::path& folder) {
 }
 
 /// Throws an InputError unless the class is among `known`, for vocabularies of which each class
-/// makes another tokenizer. Without a class it becomes the first one.
+/// makes another tokenizer. Without a class it becomes `otherwise`.
 void require_class(const std::string& source, std::initializer_list<const char*> known,
-                   TokenizerSettings& settings) {
+                   const char* otherwise, TokenizerSettings& settings) {
   if (settings.its_class == nullptr) {
-    settings.its_class = find_tokenizer_class(*known.begin());
+    settings.its_class = find_tokenizer_class(otherwise);
     settings.token_types = settings.token_types.value_or(true);  // those of the template
   }
   require_input(std::ranges::find(known, settings.its_class->name) != known.end(),
@@ -55,10 +55,10 @@ std::string json_of_sentencepiece(const std::string& bytes, const std::string& s
   const SentencePieceModel model = scan_sentencepiece(bytes, source);
   if (has_roberta_pieces(model)) {
     require_class(source, {"XLMRobertaTokenizer", "CamembertTokenizer", "PreTrainedTokenizer"},
-                  settings);
+                  "XLMRobertaTokenizer", settings);
     return roberta_tokenizer_json(model, settings.its_class->name == "CamembertTokenizer", source);
   }
-  require_class(source, {"AlbertTokenizer", "PreTrainedTokenizer"}, settings);
+  require_class(source, {"AlbertTokenizer", "PreTrainedTokenizer"}, "AlbertTokenizer", settings);
   return albert_tokenizer_json(
       model, {settings.lower_case.value_or(true), settings.keep_accents.value_or(false)}, source);
 }
@@ -77,21 +77,19 @@ std::string json_of(const fs::path& file, TokenizerSettings& settings) {
          "DPRQuestionEncoderTokenizer", "DPRReaderTokenizer", "DistilBertTokenizer",
          "ElectraTokenizer", "LayoutLMTokenizer", "LxmertTokenizer", "MobileBertTokenizer",
          "PreTrainedTokenizer", "RealmTokenizer", "RetriBertTokenizer", "SqueezeBertTokenizer"},
-        settings);
+        "BertTokenizer", settings);
     return bert_tokenizer_json(read(file), source, settings);
   }
   const fs::path vocabulary = file.parent_path() / "vocab.json",
                  merges = file.parent_path() / "merges.txt";
   const nlohmann::json json = parse_json(read(vocabulary), printable_path(vocabulary));
-  if (settings.its_class == nullptr) {
-    settings.its_class =
-        find_tokenizer_class(has_roberta_names(json) ? "RobertaTokenizer" : "GPT2Tokenizer");
-    settings.token_types = settings.token_types.value_or(true);
-  }
+  const bool has_roberta_names = json.is_object() && json.contains("<s>") &&
+                                 json.contains("</s>") && json.contains("<pad>") &&
+                                 json.contains("<mask>");
   require_class(source,
                 {"RobertaTokenizer", "BartTokenizer", "LEDTokenizer", "LongformerTokenizer",
                  "MvpTokenizer", "GPT2Tokenizer", "PreTrainedTokenizer"},
-                settings);
+                has_roberta_names ? "RobertaTokenizer" : "GPT2Tokenizer", settings);
   return gpt2_tokenizer_json(json, printable_path(vocabulary), read(merges), printable_path(merges),
                              settings);
 }

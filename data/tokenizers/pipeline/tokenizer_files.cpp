@@ -139,11 +139,6 @@ std::string bert_tokenizer_json(std::string_view text, const std::string& source
        {"model", wordpiece_json(vocabulary, settings.name_of(Role::unk))}});
 }
 
-bool has_roberta_names(const nlohmann::json& vocabulary) {
-  return vocabulary.is_object() && vocabulary.contains("<s>") && vocabulary.contains("</s>") &&
-         vocabulary.contains("<pad>") && vocabulary.contains("<mask>");
-}
-
 std::string gpt2_tokenizer_json(const nlohmann::json& json, const std::string& vocabulary_source,
                                 std::string_view merges, const std::string& merges_source,
                                 const TokenizerSettings& settings) {

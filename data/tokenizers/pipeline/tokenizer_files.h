@@ -13,8 +13,6 @@
 
 namespace nystrom {
 
-inline constexpr std::size_t max_tokenizer_bytes = std::size_t{64} << 20;
-
 /// The tokenizer of a tokenizer.json, with the changes of its folder's settings. `source` names the
 /// file in messages. Padding and truncation are ignored: they are call settings of Hugging Face's
 /// library. Throws an InputError for wrong or unsupported content.
@@ -26,9 +24,6 @@ std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view text,
 /// wrong content.
 std::string bert_tokenizer_json(std::string_view text, const std::string& source,
                                 const TokenizerSettings& settings);
-
-/// Whether a vocab.json is RoBERTa's: it has <s>, </s>, <pad> and <mask>. Otherwise it is GPT-2's.
-bool has_roberta_names(const nlohmann::json& vocabulary);
 
 /// The tokenizer.json of a byte-level BPE vocabulary, with RoBERTa's or GPT-2's template, as the
 /// class of the settings says. Throws an InputError for wrong content.
