@@ -29,9 +29,6 @@ class Scanner {
   SentencePieceModel run() {
     require_input(!bytes_.empty(), "{}: the file is empty; expected a SentencePiece model",
                   source_);
-    require_input(bytes_.size() <= max_sentencepiece_bytes,
-                  "{}: {} bytes are too many for a SentencePiece model; at most {}", source_,
-                  bytes_.size(), max_sentencepiece_bytes);
     bool trainer_seen = false, normalizer_seen = false;
     ProtobufReader reader(bytes_, 0, source_);
     while (!reader.at_end()) {

@@ -11,7 +11,6 @@
 
 namespace nystrom {
 
-inline constexpr std::size_t max_sentencepiece_bytes = std::size_t{64} << 20;
 inline constexpr std::size_t max_piece_bytes = 1024;
 inline constexpr std::size_t max_charsmap_bytes = std::size_t{4} << 20;
 

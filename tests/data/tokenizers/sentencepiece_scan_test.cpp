@@ -249,10 +249,5 @@ TEST(SentencePieceScan, HostileCharsmaps) {
   }
 }
 
-TEST(SentencePieceScan, TooLarge) {
-  EXPECT_EQ(scan_error(std::string(max_sentencepiece_bytes + 1, '\0')),
-            "m: 67108865 bytes are too many for a SentencePiece model; at most 67108864");
-}
-
 }  // namespace
 }  // namespace nystrom
