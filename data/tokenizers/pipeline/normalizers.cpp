@@ -105,6 +105,19 @@ const ByteTable& byte_table() {
   return made;
 }
 
+/// Replaces every byte by its character.
+void to_byte_level(AlignedText& text) {
+  std::vector<Change> changes;
+  changes.reserve(text.size());
+  for (const char byte : text.text()) {
+    std::size_t start = 0;
+    const char32_t character =
+        next_code_point(byte_level_character(static_cast<unsigned char>(byte)), start);
+    changes.push_back({character, is_utf8_continuation(byte) ? 1 : 0});
+  }
+  text.transform(changes);
+}
+
 TextNormalizer read_replacing_normalizer(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
@@ -146,18 +159,6 @@ const std::string& byte_level_character(unsigned char byte) {
 
 int byte_of_character(char32_t character) {
   return character < byte_table().bytes.size() ? byte_table().bytes[character] : -1;
-}
-
-void to_byte_level(AlignedText& text) {
-  std::vector<Change> changes;
-  changes.reserve(text.size());
-  for (const char byte : text.text()) {
-    std::size_t start = 0;
-    const char32_t character =
-        next_code_point(byte_level_character(static_cast<unsigned char>(byte)), start);
-    changes.push_back({character, is_utf8_continuation(byte) ? 1 : 0});
-  }
-  text.transform(changes);
 }
 
 TextNormalizer read_normalizer(const JsonPart& part) {

@@ -32,7 +32,5 @@ TextNormalizer precompiled_normalizer(std::string_view base64, const std::string
 const std::string& byte_level_character(unsigned char byte);
 /// The byte of such a character, or −1 for any other character.
 int byte_of_character(char32_t character);
-/// Replaces every byte by its character.
-void to_byte_level(AlignedText& text);
 
 }  // namespace nystrom
