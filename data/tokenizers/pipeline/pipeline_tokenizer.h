@@ -2,7 +2,6 @@
 // post-processor, decoder and added tokens.
 #pragma once
 
-#include <array>
 #include <memory>
 
 #include "data/tokenizers/pipeline/added_tokens.h"
@@ -37,8 +36,6 @@ struct TokenizerParts {
   bool adds_prefix_space = false;  ///< a byte-level pre-tokenizer adds a space before every text
   bool token_types = true;         ///< whether wrap() gives other token types than 0
   TokenizerSettings settings;      ///< of the files beside it
-  /// The special tokens by Role, for a new tokenizer_config.json.
-  std::array<std::int32_t, roles> names{no_id, no_id, no_id, no_id, no_id, no_id, no_id};
 };
 
 /// The tokenizer of these parts. It gives the same ids and offsets as Hugging Face's `tokenizers`.

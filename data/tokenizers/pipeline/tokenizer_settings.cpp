@@ -150,15 +150,6 @@ void read_class_of_model(const std::filesystem::path& file, TokenizerSettings& s
   }
 }
 
-/// The mask token of classes whose mask includes the space before it.
-std::optional<AddedToken> mask_of_class(const TokenizerClass* its_class) {
-  using Mask = TokenizerClass::Mask;
-  if (its_class == nullptr || its_class->mask == Mask::bare) return std::nullopt;
-  return AddedToken{.content = "",
-                    .normalized = its_class->mask == Mask::with_space_in_normal_text,
-                    .lstrip = true};
-}
-
 bool is_type(const Json& tokenizer, const char* key, const char* type) {
   return tokenizer.contains(key) && tokenizer[key].is_object() && tokenizer[key].contains("type") &&
          tokenizer[key]["type"] == type;
@@ -168,39 +159,6 @@ bool is_type(const Json& tokenizer, const char* key, const char* type) {
 bool has_space_default(const TokenizerClass* its_class) {
   return its_class == nullptr ||
          (its_class->name != "LlamaTokenizer" && !its_class->name.ends_with("T5Tokenizer"));
-}
-
-/// Sets templates with bos before and eos after a text, depending on the flags. In a pair both
-/// texts get them.
-void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds_eos,
-                     TokenizerParts& parts) {
-  using Kind = TemplatePart::Kind;
-  const auto id_of = [&](Role::Index role) {
-    const std::string token = settings.name_of(role);
-    const auto id = parts.vocabulary.find(token);
-    require_input(id.has_value(), "{}: '{}' stands around texts, but is no piece of the vocabulary",
-                  settings.config_place, printable(token));
-    return *id;
-  };
-  PostProcessor made;
-  made.pair.clear();
-  const auto put = [&](Kind text, std::int32_t type) {
-    if (adds_bos) made.pair.push_back({Kind::special, type, {id_of(Role::bos)}});
-    made.pair.push_back({text, type, {}});
-    if (adds_eos) made.pair.push_back({Kind::special, type, {id_of(Role::eos)}});
-  };
-  put(Kind::first, 0);
-  made.single = made.pair;
-  put(Kind::second, 1);
-  parts.post_processor = made;
-  parts.has_own_template = true;
-}
-
-/// The id of the first of these pieces that the vocabulary has.
-std::int32_t first_of(const Vocabulary& vocabulary, std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (const auto id = vocabulary.find(name)) return *id;
-  return no_id;
 }
 
 }  // namespace
@@ -263,11 +221,29 @@ void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings
 
 void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings) {
   const Family family = settings.family();
-  const bool adds_eos = settings.add_eos_token.value_or(false);
-  if (family == Family::gpt_neox)
-    put_bos_and_eos(settings, settings.add_bos_token.value_or(false), adds_eos, parts);
-  if (family == Family::llama)
-    put_bos_and_eos(settings, settings.add_bos_token.value_or(true), adds_eos, parts);
+  if (family != Family::gpt_neox && family != Family::llama) return;
+  const bool adds_bos = settings.add_bos_token.value_or(family == Family::llama),
+             adds_eos = settings.add_eos_token.value_or(false);
+  using Kind = TemplatePart::Kind;
+  const auto id_of = [&](Role::Index role) {
+    const std::string token = settings.name_of(role);
+    const auto id = parts.vocabulary.find(token);
+    require_input(id.has_value(), "{}: '{}' stands around texts, but is no piece of the vocabulary",
+                  settings.config_place, printable(token));
+    return *id;
+  };
+  PostProcessor made;
+  made.pair.clear();
+  const auto put = [&](Kind text, std::int32_t type) {
+    if (adds_bos) made.pair.push_back({Kind::special, type, {id_of(Role::bos)}});
+    made.pair.push_back({text, type, {}});
+    if (adds_eos) made.pair.push_back({Kind::special, type, {id_of(Role::eos)}});
+  };
+  put(Kind::first, 0);
+  made.single = made.pair;
+  put(Kind::second, 1);
+  parts.post_processor = made;
+  parts.has_own_template = true;
 }
 
 void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts) {
@@ -296,7 +272,8 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts) {
     // where added_tokens_decoder changes them.
     if (std::ranges::find(stored, token) == stored.end()) parts.added.add(std::move(token));
   };
-  const std::optional<AddedToken> class_mask = mask_of_class(settings.its_class);
+  using Mask = TokenizerClass::Mask;
+  const Mask mask = settings.its_class != nullptr ? settings.its_class->mask : Mask::bare;
   // When made from vocab.json, these classes treat their special tokens as ordinary added tokens,
   // whatever the files say.
   const Family family = settings.family();
@@ -318,8 +295,8 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts) {
     const bool is_mask = role == Role::mask;
     if (name != nullptr && name->flags)
       add(content, *name->flags);
-    else if (is_mask && class_mask)
-      add(content, *class_mask);
+    else if (is_mask && mask != Mask::bare)
+      add(content, {.normalized = mask == Mask::with_space_in_normal_text, .lstrip = true});
     else if (!parts.added.has(content) || (resets && !is_mask) || loses_flags(role))
       add(content, plain);
   }
@@ -335,7 +312,10 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
                     printable(name->token));
       return *id;
     }
-    return known ? *known : id ? *id : first_of(vocabulary, usual);
+    if (known || id) return known ? *known : *id;
+    for (const char* piece : usual)
+      if (const auto other = vocabulary.find(piece)) return *other;
+    return no_id;
   };
   parts.special = {
       .cls = choose(Role::cls, parts.post_processor.end(false), {"[CLS]", "<s>"}),
@@ -343,13 +323,6 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
       .pad = choose(Role::pad, std::nullopt, {"[PAD]", "<pad>"}),
       .mask = choose(Role::mask, std::nullopt, {"[MASK]", "<mask>"}),
       .unk = choose(Role::unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
-  parts.names = {vocabulary.find(settings.name_of(Role::bos)).value_or(no_id),
-                 vocabulary.find(settings.name_of(Role::eos)).value_or(no_id),
-                 parts.special.unk,
-                 parts.special.sep,
-                 parts.special.pad,
-                 parts.special.cls,
-                 parts.special.mask};
   parts.settings = settings;
   parts.token_types = settings.token_types.value_or(settings.its_class == nullptr ||
                                                     settings.its_class->token_types);

@@ -68,7 +68,8 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder);
 void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings);
 
 /// Applies the settings that need the vocabulary: Llama's and GPT-NeoX's classes replace the
-/// template. Throws an InputError when a token of the new template is not a piece.
+/// template. They put bos before and eos after a text, depending on flags; in a pair both texts get
+/// them. Throws an InputError when a token of the new template is not a piece.
 void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings);
 
 /// Adds the tokens of the settings to the tokenizer as transformers does: tokens with ids, and

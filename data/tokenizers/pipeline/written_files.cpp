@@ -42,9 +42,14 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
 OrderedJson tokenizer_config(const TokenizerParts& parts) {
   const TokenizerSettings& settings = parts.settings;
   OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  const auto id_of = [&](Role::Index role) {
+    return parts.vocabulary.find(settings.name_of(role)).value_or(no_id);
+  };
+  const SpecialIds& special = parts.special;
+  const std::int32_t ids[roles] = {id_of(Role::bos), id_of(Role::eos), special.unk, special.sep,
+                                   special.pad,      special.cls,      special.mask};
   for (std::size_t role = 0; role < roles; ++role)
-    if (parts.names[role] != no_id)
-      config[role_keys[role]] = parts.vocabulary.piece(parts.names[role]);
+    if (ids[role] != no_id) config[role_keys[role]] = parts.vocabulary.piece(ids[role]);
   for (const TokenizerSettings::Name& each : settings.additional)
     config["additional_special_tokens"].push_back(each.token);
   OrderedJson decoder = OrderedJson::object();
