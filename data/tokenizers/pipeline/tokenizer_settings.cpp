@@ -16,9 +16,15 @@ namespace {
 using Json = nlohmann::json;
 using Name = TokenizerSettings::Name;
 
-constexpr std::size_t max_settings_bytes = std::size_t{16} << 20;
-
 // ---- Reading ------------------------------------------------------------------------------------
+
+/// Calls use(root) for a JSON file, if it is there.
+template <class Use>
+void read_if_there(const std::filesystem::path& file, const Use& use) {
+  if (!std::filesystem::exists(file)) return;
+  const Json json = read_json_file(file);
+  use(JsonPart(json, printable_path(file)));
+}
 
 /// Reads a string, or an object with the token's flags.
 Name read_name(const JsonPart& part) {
@@ -102,9 +108,7 @@ void read_decoder(const JsonPart& part, TokenizerSettings& settings) {
 }
 
 /// Reads the older format {"token": id}.
-void read_added_file(const std::filesystem::path& file, TokenizerSettings& settings) {
-  const auto json = read_json_file(file, max_settings_bytes);
-  const JsonPart map(json, printable_path(file));
+void read_added_file(const JsonPart& map, TokenizerSettings& settings) {
   settings.added_place = map.file();
   std::set<std::string> named;
   for (const SpecialToken& each : special_tokens_of(settings))
@@ -133,11 +137,8 @@ void set_class(const JsonPart& name, TokenizerSettings& settings) {
 }
 
 /// Sets the class that config.json names, or that of its model_type.
-void read_class_of_model(const std::filesystem::path& file, TokenizerSettings& settings) {
-  if (settings.its_class != nullptr || !std::filesystem::exists(file)) return;
-  const Json json = read_json_file(file);
-  const JsonPart config(json, printable_path(file));
-  if (!json.is_object()) return;
+void read_class_of_model(const JsonPart& config, TokenizerSettings& settings) {
+  if (!config.value().is_object()) return;
   if (const auto name = config.find("tokenizer_class")) {
     set_class(*name, settings);
   } else if (const auto type = config.find("model_type"); type && type->value().is_string()) {
@@ -165,9 +166,7 @@ bool has_space_default(const TokenizerClass* its_class) {
 
 TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
   TokenizerSettings settings;
-  if (const auto file = folder / "tokenizer_config.json"; std::filesystem::exists(file)) {
-    const auto json = read_json_file(file, max_settings_bytes);
-    const JsonPart config(json, printable_path(file));
+  read_if_there(folder / "tokenizer_config.json", [&](const JsonPart& config) {
     settings.config_place = config.file();
     read_names(config, settings);
     read_flags(config, settings);
@@ -180,18 +179,17 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
       for (const JsonPart& each : part->elements())
         if (each.text() == "token_type_ids") settings.token_types = true;
     }
-  }
-  read_class_of_model(folder / "config.json", settings);
+  });
+  if (settings.its_class == nullptr)
+    read_if_there(folder / "config.json",
+                  [&](const JsonPart& config) { read_class_of_model(config, settings); });
   if (!settings.has_decoder) {
-    if (const auto file = folder / "special_tokens_map.json"; std::filesystem::exists(file)) {
-      const auto json = read_json_file(file, max_settings_bytes);
-      read_names(JsonPart(json, printable_path(file)), settings);
-    }
-    if (const auto file = folder / "added_tokens.json"; std::filesystem::exists(file))
-      read_added_file(file, settings);
+    read_if_there(folder / "special_tokens_map.json",
+                  [&](const JsonPart& map) { read_names(map, settings); });
+    read_if_there(folder / "added_tokens.json",
+                  [&](const JsonPart& map) { read_added_file(map, settings); });
   }
-  std::sort(settings.added.begin(), settings.added.end(),
-            [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  std::ranges::sort(settings.added, {}, &AddedToken::id);
   return settings;
 }
 
