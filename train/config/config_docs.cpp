@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "train/config/config.h"
 #include "train/config/json_fields.h"
+#include "train/config/yaml.h"
 
 namespace nystrom {
 namespace {
@@ -75,10 +76,7 @@ struct DocLister {
     OptionDoc option{.section = section, .name = name, .meaning = meaning};
     describe_type<T>(option);
     ((option.range = range), ...);
-    if constexpr (std::is_same_v<T, Ramp>)
-      option.value = member.last();  // all defaults are numbers
-    else if constexpr (!Section<T>)
-      option.value = json_fields::Writer::value_of(member);
+    if constexpr (!Section<T>) option.value = json_fields::Writer::value_of(member);
     const std::string entries = option.own_section();
     options.push_back(std::move(option));
     if constexpr (is_section_list<T>) {
@@ -119,16 +117,8 @@ std::string values_of(const OptionDoc& option) {
   return (option.range.odd ? "odd, " : "") + describe_bounds(option.range);
 }
 
-std::string yaml_of(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return value.dump();
-  std::vector<std::string> items;
-  for (const Json& item : value) items.push_back(yaml_of(item));
-  return fmt::format("[{}]", fmt::join(items, ", "));
-}
-
 std::string default_of(const OptionDoc& option) {
-  return option.value ? yaml_of(*option.value) : "the tokenizer's";
+  return option.value ? yaml_text(*option.value) : "the tokenizer's";
 }
 
 std::string explain(const OptionDoc& option) {
@@ -264,7 +254,7 @@ For completion and checks while typing: `nystrom config --schema > nystrom.schem
 first line of your file `# yaml-language-server: $schema=nystrom.schema.json`.
 )";
 
-std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
+std::string code(const std::string& text) { return "`" + text + "`"; }
 
 std::string row(const OptionDoc& option) {
   const std::string values = values_of(option);

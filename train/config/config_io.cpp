@@ -3,90 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "data/tasks/bags.h"
 #include "train/config/config_reader.h"
+#include "train/config/json_fields.h"
 #include "train/config/validation.h"
 
 namespace nystrom {
 namespace {
-
-bool reads_back_unquoted(const std::string& text) {
-  if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  if (!letter(text[0]) && text[0] != '/') return false;
-  return std::ranges::all_of(
-      text, [&](char c) { return letter(c) || (c >= '0' && c <= '9') || std::strchr("_./-", c); });
-}
-
-std::string format_value(const std::string& text) {
-  if (reads_back_unquoted(text)) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      quoted += fmt::format("\\{}", c);
-    else if (byte < 0x20 || byte == 0x7f)
-      quoted += fmt::format("\\x{:02x}", byte);
-    else
-      quoted += c;
-  }
-  return quoted + "\"";
-}
-
-template <class T>
-std::string format_value(const T& value);
-template <class T>
-std::string format_value(const std::optional<T>& value);
-template <class T>
-std::string format_value(const std::vector<T>& values);
-template <class T>
-std::string format_value(const std::vector<std::pair<std::string, T>>& values);
-
-template <class T>
-std::string format_value(const T& value) {
-  if constexpr (std::is_enum_v<T>) {
-    return enum_name(value);
-  } else if constexpr (std::is_same_v<T, Ramp>) {
-    return value == Ramp(value.last()) ? format_value(value.last()) : format_value(value.points);
-  } else if constexpr (Section<T>) {
-    if constexpr (ShortSection<T>) {
-      if (const auto text = value.as_text()) return format_value(*text);
-    }
-    T copy = value;  // field lists take a mutable struct
-    std::vector<std::string> items;
-    auto writer = [&](auto& member, const char* name, const auto&...) {
-      items.push_back(fmt::format("{}: {}", name, format_value(member)));
-    };
-    fields(writer, copy);
-    return fmt::format("{{{}}}", fmt::join(items, ", "));
-  } else {
-    return fmt::format("{}", value);
-  }
-}
-
-template <class T>
-std::string format_value(const std::optional<T>& value) {
-  return value ? format_value(*value) : "null";
-}
-
-template <class T>
-std::string format_value(const std::vector<std::pair<std::string, T>>& values) {
-  std::vector<std::string> items;
-  for (const auto& [key, value] : values)
-    items.push_back(fmt::format("{}: {}", format_value(key), format_value(value)));
-  return fmt::format("{{{}}}", fmt::join(items, ", "));
-}
-
-template <class T>
-std::string format_value(const std::vector<T>& values) {
-  std::vector<std::string> items;
-  for (const T& value : values) items.push_back(format_value(value));
-  return fmt::format("[{}]", fmt::join(items, ", "));
-}
 
 /// Calls `visit(path, member)` for every option and section, in order. Skips the sections that the
 /// run does not use: `pretraining`, `masking` and `distillation` if there is a task, else `task`.
@@ -282,7 +208,7 @@ std::string to_yaml(const RunConfig& config) {
   visit_used_options(config, [&]<class T>(const std::string& path, const T& member) {
     const auto depth = std::ranges::count(path, '.');
     text += fmt::format("{:{}}{}:", "", 2 * depth, path.substr(path.rfind('.') + 1));
-    if constexpr (!Section<T>) text += " " + format_value(member);
+    if constexpr (!Section<T>) text += " " + yaml_text(json_fields::Writer::value_of(member));
     text += "\n";
   });
   return text;
@@ -291,7 +217,8 @@ std::string to_yaml(const RunConfig& config) {
 std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config) {
   std::vector<std::pair<std::string, std::string>> values;
   visit_used_options(config, [&]<class T>(const std::string& path, const T& member) {
-    if constexpr (!Section<T>) values.emplace_back(path, format_value(member));
+    if constexpr (!Section<T>)
+      values.emplace_back(path, yaml_text(json_fields::Writer::value_of(member)));
   });
   return values;
 }

@@ -19,6 +19,7 @@
 namespace nystrom::json_fields {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 /// A JSON value as error messages show it.
 inline std::string shown(const json& value) {
@@ -155,35 +156,43 @@ struct Writer {
     object[name] = value_of(member);
   }
 
+  /// The value of a member, with the options of a section in the order of its field list.
   template <class T>
-  static json value_of(const T& member) {
+  static ordered_json value_of(const T& member) {
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
       return member;
     } else if constexpr (std::is_enum_v<T>) {
       return enum_name(member);
+    } else if constexpr (std::is_same_v<T, Ramp>) {
+      return member == T(member.last()) ? value_of(member.last()) : value_of(member.points);
     } else {
-      json inner = json::object();
-      Writer writer{inner};
+      if constexpr (ShortSection<T>) {
+        if (const auto text = member.as_text()) return *text;
+      }
+      ordered_json section = ordered_json::object();
+      const auto add = [&](const auto& option, const char* name, const auto&...) {
+        section[name] = value_of(option);
+      };
       T copy = member;  // field lists need a mutable struct
-      fields(writer, copy);
-      return inner;
+      fields(add, copy);
+      return section;
     }
   }
   template <class T>
-  static json value_of(const std::vector<std::pair<std::string, T>>& member) {
-    json inner = json::object();
-    for (const auto& [key, value] : member) inner[key] = value_of(value);
-    return inner;
+  static ordered_json value_of(const std::vector<std::pair<std::string, T>>& member) {
+    ordered_json mapping = ordered_json::object();
+    for (const auto& [key, value] : member) mapping[key] = value_of(value);
+    return mapping;
   }
   template <class T>
-  static json value_of(const std::vector<T>& member) {
-    json inner = json::array();
-    for (const T& value : member) inner.push_back(value_of(value));
-    return inner;
+  static ordered_json value_of(const std::vector<T>& member) {
+    ordered_json list = ordered_json::array();
+    for (const T& value : member) list.push_back(value_of(value));
+    return list;
   }
   template <class T>
-  static json value_of(const std::optional<T>& member) {
-    return member ? value_of(*member) : json(nullptr);
+  static ordered_json value_of(const std::optional<T>& member) {
+    return member ? value_of(*member) : ordered_json(nullptr);
   }
 };
 

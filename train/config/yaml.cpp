@@ -6,7 +6,10 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/json.h"
@@ -188,6 +191,29 @@ std::optional<YamlMark> tab_in_indentation(std::string_view text) {
   return std::nullopt;
 }
 
+bool reads_back_unquoted(const std::string& text) {
+  if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (!letter(text[0]) && text[0] != '/') return false;
+  return std::ranges::all_of(
+      text, [&](char c) { return letter(c) || (c >= '0' && c <= '9') || std::strchr("_./-", c); });
+}
+
+std::string quoted_where_needed(const std::string& text) {
+  if (reads_back_unquoted(text)) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      quoted += fmt::format("\\{}", c);
+    else if (byte < 0x20 || byte == 0x7f)
+      quoted += fmt::format("\\x{:02x}", byte);
+    else
+      quoted += c;
+  }
+  return quoted + "\"";
+}
+
 }  // namespace
 
 const YamlEntry* YamlNode::find(std::string_view key) const {
@@ -237,6 +263,17 @@ std::optional<std::int64_t> parse_whole_number(std::string_view text) {
       *number != std::trunc(*number))
     return std::nullopt;
   return static_cast<std::int64_t>(*number);
+}
+
+std::string yaml_text(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return quoted_where_needed(value.get<std::string>());
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (!value.is_structured()) return value.dump();
+  std::vector<std::string> items;
+  for (const auto& [key, item] : value.items())
+    items.push_back((value.is_object() ? quoted_where_needed(key) + ": " : "") + yaml_text(item));
+  const std::string listed = fmt::format("{}", fmt::join(items, ", "));
+  return value.is_object() ? "{" + listed + "}" : "[" + listed + "]";
 }
 
 std::string quote_for_message(std::string_view text) { return "'" + printable(text, 80) + "'"; }

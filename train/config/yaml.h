@@ -1,5 +1,5 @@
 // A parser for the part of YAML that configurations need: one document of mappings, lists and
-// scalars. The result is a tree whose nodes know their place in the text.
+// scalars. The result is a tree whose nodes know their place in the text. And a writer of values.
 #pragma once
 
 #include <compare>
@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "core/base/error.h"
 
@@ -66,6 +68,9 @@ YamlNode parse_yaml(std::string_view text, std::size_t source = 0);
 std::optional<std::int64_t> parse_whole_number(std::string_view text);
 /// The value of a scalar, or nothing if it is not a finite decimal number.
 std::optional<double> parse_number(std::string_view text);
+
+/// A value as YAML in one line; texts that need no quotes have none.
+std::string yaml_text(const nlohmann::ordered_json& value);
 
 /// `text` in single quotes for a message, cut after 80 bytes. Control characters become \xNN.
 std::string quote_for_message(std::string_view text);
