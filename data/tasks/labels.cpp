@@ -74,7 +74,7 @@ LabelSet sorted_labels(const std::set<std::string>& names) {
     return std::isfinite(signed_number_of(name).value_or(NAN));
   };
   if (std::ranges::all_of(sorted, is_number))
-    std::ranges::stable_sort(sorted, {}, signed_number_of);
+    std::ranges::stable_sort(sorted, {}, signed_number_of<double>);
   return LabelSet(std::move(sorted));
 }
 

@@ -30,9 +30,10 @@ std::optional<T> number_of(std::string_view text) {
 }
 
 /// The same of a number that may have a plus sign, as those that people write.
-inline std::optional<double> signed_number_of(std::string_view text) {
+template <class T = double>
+std::optional<T> signed_number_of(std::string_view text) {
   const bool plus = text.starts_with('+') && !text.starts_with("+-");
-  return number_of<double>(text.substr(plus ? 1 : 0));
+  return number_of<T>(text.substr(plus ? 1 : 0));
 }
 
 }  // namespace nystrom

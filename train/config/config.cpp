@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
 #include "core/base/require.h"
+#include "data/text/words.h"
 #include "train/config/yaml.h"
 #include "train/optim/schedule.h"
 
@@ -126,9 +126,7 @@ Head head_of(TaskKind kind) {
 double finetuning_rate(std::int64_t hidden_size) {
   const double ratio = 768 / static_cast<double>(hidden_size);
   const std::string digits = fmt::format("{:.1e}", std::min(1e-3, 3e-5 * ratio * ratio));
-  double rate = 0;  // whatever the locale's decimal point is, which std::stod heeds
-  std::from_chars(digits.data(), digits.data() + digits.size(), rate);
-  return rate;
+  return number_of<double>(digits).value();
 }
 
 void set_finetuning_defaults(RunConfig& config, std::int64_t hidden_size) {

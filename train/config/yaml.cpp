@@ -249,15 +249,11 @@ YamlNode parse_yaml(std::string_view text, std::size_t source) {
 std::optional<double> parse_number(std::string_view text) {
   if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos)
     return std::nullopt;  // no inf, nan or hexadecimal
-  if (text.starts_with("++") || text.starts_with("+-")) return std::nullopt;
-  if (text.starts_with('+')) text.remove_prefix(1);
-  return number_of<double>(text);
+  return signed_number_of(text);
 }
 
 std::optional<std::int64_t> parse_whole_number(std::string_view text) {
-  const std::string_view digits = text.starts_with('+') ? text.substr(1) : text;
-  const auto value = number_of<std::int64_t>(digits);
-  if (value && !text.starts_with("+-")) return value;
+  if (const auto value = signed_number_of<std::int64_t>(text)) return value;
   const auto number = parse_number(text);
   if (!number || std::abs(*number) > static_cast<double>(max_json_count) ||
       *number != std::trunc(*number))

@@ -1,9 +1,7 @@
 #include "train/plan/doctor.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -56,12 +54,10 @@ std::string value_of(const std::string& text, std::string_view key) {
   return "";
 }
 
+/// The number at the beginning of `text`.
 std::optional<double> number_in(const std::string& text) {
-  const std::string digits = trimmed(text);
-  double value = 0;
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
-    return std::nullopt;
-  return value;
+  const auto words = words_between(text, blanks);
+  return words.empty() ? std::nullopt : number_of<double>(words[0]);
 }
 
 std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }

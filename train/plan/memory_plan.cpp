@@ -1,12 +1,12 @@
 #include "train/plan/memory_plan.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/text/words.h"
 #include "nn/model.h"
 #include "train/distributed/gradient_sum.h"
 #include "train/loop/distillation.h"
@@ -382,11 +382,9 @@ StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
 
 std::int64_t parse_amount(const std::string& option, const std::string& text) {
   constexpr std::string_view units = "KMGT";
-  double number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view rest(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
-  const std::size_t unit = rest.size() == 1 ? units.find(rest[0]) : units.npos;
-  require_input(error == std::errc() && unit != units.npos && number > 0 && number < 1e6,
+  const std::size_t unit = text.empty() ? units.npos : units.find(text.back());
+  const double number = number_of<double>(text.substr(0, text.size() - 1)).value_or(0);
+  require_input(unit != units.npos && number > 0 && number < 1e6,
                 "{} {}: expected a number with K, M, G or T, such as 80G", option,
                 printable(text, 40));
   return std::llround(number * std::pow(1000.0, static_cast<double>(unit + 1)));
