@@ -18,7 +18,7 @@ bool has_name(const TextSource& source) { return !source.name.empty(); }
 void check_names(const std::string& option, const std::vector<TextSource>& entries,
                  Problems& found) {
   const auto report = [&](std::size_t i, const std::string& message) {
-    found.push_back({{option}, fmt::format("{}[{}]: {}", option, i, message)});
+    add_problem(found, {option}, "{}[{}]: {}", option, i, message);
   };
   const bool any_name = std::ranges::any_of(entries, has_name);
   std::set<std::string> names;
@@ -40,20 +40,18 @@ void check_weights(const std::vector<TextSource>& train, Problems& found) {
   const auto weighted = std::ranges::count_if(
       train, [](const TextSource& source) { return source.weight.has_value(); });
   if (weighted == 0) return;
-  if (weighted < std::ssize(train)) {
-    found.push_back({{"data.train"},
-                     "data.train: some sources have a weight and some have none; give one to each, "
-                     "or to none"});
-    return;
-  }
+  if (weighted < std::ssize(train))
+    return add_problem(found, {"data.train"},
+                       "data.train: some sources have a weight and some have none; give one to "
+                       "each, or to none");
   double sum = 0;
   for (const TextSource& source : train) sum += *source.weight;
   for (const TextSource& source : train) {
     if (*source.weight >= least_source_share * sum) continue;
-    found.push_back({{"data.train"},
-                     fmt::format("data.train: weight {} of {} is less than {} of all weights, {}; "
-                                 "raise it, or leave the source out",
-                                 *source.weight, source.name, least_source_share, sum)});
+    add_problem(found, {"data.train"},
+                "data.train: weight {} of {} is less than {} of all weights, {}; raise it, or "
+                "leave the source out",
+                *source.weight, source.name, least_source_share, sum);
   }
 }
 
@@ -78,9 +76,9 @@ Problems source_problems(const std::vector<TextSource>& train,
   check_names("data.validation", validation, found);
   if (found.empty()) check_weights(train, found);
   if (std::ranges::any_of(validation, [](const TextSource& s) { return s.weight.has_value(); }))
-    found.push_back({{"data.validation"},
-                     "data.validation: a weight is for data.train alone; every validation text is "
-                     "evaluated once"});
+    add_problem(found, {"data.validation"},
+                "data.validation: a weight is for data.train alone; every validation text is "
+                "evaluated once");
   return found;
 }
 

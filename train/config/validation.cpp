@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <filesystem>
+#include <cctype>
 #include <iterator>
 
 #include "core/base/printable.h"
@@ -13,11 +12,17 @@
 #include "nn/model.h"
 #include "train/config/yaml.h"
 #include "train/optim/parameter_groups.h"
-#include "train/optim/schedule.h"
 
 namespace nystrom {
-
 namespace {
+
+/// Adds the problem that two options exclude each other; `one` and `other` may tell their values.
+void add_conflict(Problems& found, const std::string& one, const std::string& other,
+                  const std::string& remark) {
+  const auto option = [](const std::string& text) { return text.substr(0, text.find(' ')); };
+  add_problem(found, {option(one), option(other)}, "{} and {} exclude each other; {}", one, other,
+              remark);
+}
 
 void check_steps(const RunConfig& config, Problems& found) {
   if (config.optimizer.betas.size() != 2)
@@ -26,16 +31,13 @@ void check_steps(const RunConfig& config, Problems& found) {
                 config.optimizer.betas.size());
   const TrainingConfig& training = config.training;
   if (training.steps && training.epochs)
-    add_problem(
-        found, {"training.steps", "training.epochs"},
-        "training.steps {} and training.epochs {} exclude each other; set one of them to null",
-        *training.steps, *training.epochs);
+    add_conflict(found, fmt::format("training.steps {}", *training.steps),
+                 fmt::format("training.epochs {}", *training.epochs), "set one of them to null");
   const auto warmup = config.schedule.warmup_steps;
   if (warmup && config.schedule.warmup_share)
-    add_problem(found, {"schedule.warmup_steps", "schedule.warmup_share"},
-                "schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set "
-                "one of them to null",
-                *warmup, *config.schedule.warmup_share);
+    add_conflict(found, fmt::format("schedule.warmup_steps {}", *warmup),
+                 fmt::format("schedule.warmup_share {}", *config.schedule.warmup_share),
+                 "set one of them to null");
   if (config.schedule.decay_share && config.schedule.decay != Decay::wsd)
     add_problem(found, {"schedule.decay_share", "schedule.decay"},
                 "schedule.decay_share is for schedule.decay wsd, and decay is {}",
@@ -63,13 +65,11 @@ void check_steps(const RunConfig& config, Problems& found) {
                 "whole number of micro-batches",
                 training.batch_size, training.micro_batch_size);
   if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
-    add_problem(found, {"training.zero", "optimizer.name"},
-                "training.zero 1 and optimizer.name lamb exclude each other; lamb needs whole "
-                "parameters: set training.zero to 0, or optimizer.name to adamw");
+    add_conflict(found, "training.zero 1", "optimizer.name lamb",
+                 "lamb needs whole parameters: set training.zero to 0, or optimizer.name to adamw");
   if (training.deterministic && training.reduction != Reduction::exact)
-    add_problem(found, {"training.deterministic", "training.reduction"},
-                "training.deterministic and training.reduction bf16 exclude each other; the "
-                "rounding depends on the number of processes");
+    add_conflict(found, "training.deterministic", "training.reduction bf16",
+                 "the rounding depends on the number of processes");
 }
 
 void check_data(const RunConfig& config, Problems& found) {
@@ -80,26 +80,21 @@ void check_data(const RunConfig& config, Problems& found) {
                 "sequences or enlarge the model's position table",
                 config.data.sequence_length, config.model.max_position_embeddings);
   if (!config.data.validation.empty() && config.data.validation_fraction)
-    add_problem(
-        found, {"data.validation_fraction", "data.validation"},
-        "data.validation_fraction and data.validation exclude each other; give one of them");
+    add_conflict(found, "data.validation_fraction", "data.validation", "give one of them");
   std::ranges::move(source_problems(config.data.train, config.data.validation),
                     std::back_inserter(found));
   if (config.tokenizer.builtin && config.tokenizer.path)
-    add_problem(found, {"tokenizer.builtin", "tokenizer.path"},
-                "tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
-                enum_name(*config.tokenizer.builtin));
+    add_conflict(found, fmt::format("tokenizer.builtin {}", enum_name(*config.tokenizer.builtin)),
+                 "tokenizer.path", "give one of them");
 }
 
 void check_isolated(const RunConfig& config, Problems& found) {
   if (config.data.cross_documents)
-    add_problem(found, {"data.packing", "data.cross_documents"},
-                "data.packing isolated and data.cross_documents exclude each other; isolated "
-                "pieces are each of one document");
+    add_conflict(found, "data.packing isolated", "data.cross_documents",
+                 "isolated pieces are each of one document");
   if (config.masking.sentence_order)
-    add_problem(found, {"data.packing", "masking.sentence_order"},
-                "data.packing isolated and masking.sentence_order exclude each other; the "
-                "order is predicted for a whole sequence");
+    add_conflict(found, "data.packing isolated", "masking.sentence_order",
+                 "the order is predicted for a whole sequence");
   if (config.model.fixed_length())
     add_problem(found, {"data.packing", "model.attention.semantics"},
                 "data.packing isolated needs model.attention.semantics nystrom; transformers "
@@ -116,10 +111,8 @@ void check_masking(const RunConfig& config, Problems& found) {
         "masking.mask {} and masking.random {} add up to more than 1; the rest stays unchanged",
         config.masking.mask, config.masking.random);
   if (config.masking.sentence_order && config.data.cross_documents)
-    add_problem(
-        found, {"masking.sentence_order", "data.cross_documents"},
-        "masking.sentence_order and data.cross_documents exclude each other; both segments come "
-        "from one document");
+    add_conflict(found, "masking.sentence_order", "data.cross_documents",
+                 "both segments come from one document");
   if (config.data.packing == SequencePacking::isolated) check_isolated(config, found);
   if (config.masking.sentence_order && config.model.type_vocab_size < 2)
     add_problem(found, {"masking.sentence_order", "model.type_vocab_size"},
@@ -157,16 +150,12 @@ void check_pretraining(const RunConfig& config, Problems& found) {
                   "set it to replaced_tokens, or leave them out");
     return;
   }
-  const auto refuse = [&](bool set, const std::string& option, const std::string& reason) {
-    if (set)
-      add_problem(found, {"pretraining.objective", option},
-                  "pretraining.objective replaced_tokens and {} exclude each other; {}", option,
-                  reason);
-  };
-  refuse(config.masking.sentence_order, "masking.sentence_order",
-         "its head beside it is that of a masked language model");
-  refuse(config.distillation.teacher.has_value(), "distillation.teacher",
-         "the teacher predicts masked tokens");
+  const char* const replaced = "pretraining.objective replaced_tokens";
+  if (config.masking.sentence_order)
+    add_conflict(found, replaced, "masking.sentence_order",
+                 "its head beside it is that of a masked language model");
+  if (config.distillation.teacher)
+    add_conflict(found, replaced, "distillation.teacher", "the teacher predicts masked tokens");
   if (config.model.generator && problems(config.model).empty())
     for (const Problem& problem : problems(generator_of(config.model)))
       add_problem(found,
@@ -253,9 +242,8 @@ void check_distillation(const RunConfig& config, Problems& found) {
                 "distillation.logits and distillation.attention_output are both 0; give one "
                 "of them a weight, or leave the teacher out");
   if (config.masking.sentence_order)
-    add_problem(found, {"distillation.teacher", "masking.sentence_order"},
-                "distillation.teacher and masking.sentence_order exclude each other; the "
-                "teacher reads the text in its order");
+    add_conflict(found, "distillation.teacher", "masking.sentence_order",
+                 "the teacher reads the text in its order");
   if (own.teacher == config.start.from)
     add_problem(found, {"distillation.teacher", "model.from"},
                 "distillation.teacher and model.from are the same folder; name the model with "

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/printable.h"
-#include "core/base/require.h"
 #include "train/config/validation.h"
 
 namespace nystrom {
