@@ -101,7 +101,7 @@ std::optional<RunConfig> options_of_checkpoints(const fs::path& run_dir) {
   for (const std::int64_t step : checkpoint_steps(checkpoints)) {
     try {
       const fs::path file = settings_file(checkpoint_path(checkpoints, step));
-      return parse_resolved_config(config_file(file.string()).text, printable_path(file));
+      return read_resolved_config(file.string());
     } catch (const InputError&) {
       continue;  // a damaged checkpoint is passed over
     }
@@ -204,8 +204,10 @@ SavedRun read_saved_run(const fs::path& run_dir) {
   check_run_place(run_dir);
   SavedRun saved = look_at(run_dir);
   try {
-    if (saved.text)
+    if (saved.text) {
       saved.options = parse_resolved_config(*saved.text, printable_path(settings_file(run_dir)));
+      saved.written = to_yaml(*saved.options);
+    }
   } catch (const InputError&) {
     if (saved.has_checkpoints) throw;
   }
@@ -272,13 +274,7 @@ void write_settings(const RunConfig& config, const SavedRun& saved) {
                 "again",
                 printable_path(config.run_dir));
   require_same_settings(config, saved);
-  const std::string text = to_yaml(config);
-  const auto holds_same = [&] {
-    const auto options =
-        parse_resolved_config(*saved.text, printable_path(settings_file(config.run_dir)));
-    return to_yaml(options) == text;
-  };
-  if (!saved.text || !saved.options || !holds_same())
+  if (const std::string text = to_yaml(config); saved.written != text)
     write_text_file(settings_file(config.run_dir), text);
 }
 

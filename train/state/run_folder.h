@@ -49,6 +49,7 @@ std::filesystem::path place_in_sweep(const std::filesystem::path& sweep, bool op
 /// What a run directory holds before a start.
 struct SavedRun {
   std::optional<std::string> text;  ///< of config.yaml
+  std::string written;              ///< its options, as to_yaml writes them; empty if damaged
   /// Of the newest checkpoint; without checkpoints those in config.yaml, or nothing if that is
   /// damaged.
   std::optional<RunConfig> options;
