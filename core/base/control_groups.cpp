@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace nystrom {
@@ -14,17 +12,6 @@ namespace {
 using std::filesystem::path;
 
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
-
-/// The number after `key` in a file of lines "key number …"; nothing if the key is absent.
-std::optional<std::int64_t> number_in(const path& file, std::string_view key) {
-  std::ifstream lines(file);
-  std::string word;
-  while (lines >> word) {
-    std::int64_t number = 0;
-    if (word == key && lines >> number) return number;
-  }
-  return {};
-}
 
 /// The number in a file that holds only a number; nothing for "max".
 std::optional<std::int64_t> number_of(const path& file) {
@@ -69,8 +56,8 @@ std::int64_t available_in_group(const path& group, const MemoryHierarchy& names)
   // Cached file pages count as used, but can be reclaimed. The statistics lag behind and may report
   // more cached than used memory.
   const path statistics = group / "memory.stat";
-  const std::int64_t files = number_in(statistics, names.inactive_files).value_or(0) +
-                             number_in(statistics, names.active_files).value_or(0);
+  const std::int64_t files = number_in_file(statistics, names.inactive_files).value_or(0) +
+                             number_in_file(statistics, names.active_files).value_or(0);
   return std::max<std::int64_t>(*limit - std::max<std::int64_t>(*used - files, 0), 0);
 }
 
@@ -107,8 +94,18 @@ double quota_of(const path& group) {
 
 }  // namespace
 
+std::optional<std::int64_t> number_in_file(const path& file, std::string_view key) {
+  std::ifstream lines(file);
+  std::string word;
+  while (lines >> word) {
+    std::int64_t number = 0;
+    if (word == key && lines >> number) return number;
+  }
+  return {};
+}
+
 std::int64_t available_memory_bytes(const path& root) {
-  const auto free_kib = number_in(root / "proc/meminfo", "MemAvailable:");
+  const auto free_kib = number_in_file(root / "proc/meminfo", "MemAvailable:");
   std::int64_t bytes = free_kib ? *free_kib * 1024 : unlimited;
   for (const MemoryHierarchy& names : memory_hierarchies)
     for (const path& group : groups_of(root, names))

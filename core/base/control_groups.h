@@ -3,8 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 namespace nystrom {
+
+/// The number behind `key` in a file of the system whose lines are "KEY number …", such as
+/// /proc/meminfo; nothing if the key is absent.
+std::optional<std::int64_t> number_in_file(const std::filesystem::path& file, std::string_view key);
 
 /// Bytes of memory that can be allocated now. It is the minimum over the machine and the control
 /// groups (version 1 or 2) that contain the process. Cached file pages count as free. If the system

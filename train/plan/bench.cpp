@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
 #include <string_view>
 
+#include "core/base/control_groups.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
@@ -130,17 +130,6 @@ Batch random_batch(const BenchOptions& o, std::int64_t vocab) {
           .sample_ids = Tensor::from(samples, {o.batch})};
 }
 
-/// The peak resident size of this process.
-std::int64_t peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string key;
-  while (status >> key) {
-    std::int64_t kib = 0;
-    if (key == "VmHWM:" && status >> kib) return kib * 1024;
-  }
-  return 0;
-}
-
 /// Random numbers, which repeat: drawing many takes longer than the product.
 Tensor random_tensor(const Shape& shape, const BenchOptions& o) {
   const auto drawn = normal_values(1, "product", std::min<std::int64_t>(shape.numel(), 1 << 20));
@@ -226,10 +215,11 @@ BenchResult run_bench(const BenchOptions& options) {
   result.median_step_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
   result.tokens_per_second =
       static_cast<double>(options.batch * options.length) / result.median_step_seconds;
+  const ArenaStatistics memory = Arena::of(options.device).statistics();
   result.peak_memory_bytes = options.device.is_cpu()
-                                 ? peak_resident_bytes()
-                                 : Arena::of(options.device).statistics().peak_in_use_bytes;
-  result.reserved_memory_bytes = Arena::of(options.device).statistics().reserved_bytes;
+                                 ? number_in_file("/proc/self/status", "VmHWM:").value_or(0) * 1024
+                                 : memory.peak_in_use_bytes;
+  result.reserved_memory_bytes = memory.reserved_bytes;
   const StepFlops flops =
       step_flops(run.model().config(), options.batch, options.length, options.train ? 0.15 : 1);
   result.flops_per_step =

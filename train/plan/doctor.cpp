@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -54,13 +54,9 @@ std::string value_of(const std::string& text, std::string_view key) {
   return "";
 }
 
-/// The number at the beginning of `text`.
-std::optional<double> number_in(const std::string& text) {
-  const auto words = words_between(text, blanks);
-  return words.empty() ? std::nullopt : number_of<double>(words[0]);
+std::string gigabytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
 }
-
-std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
@@ -97,28 +93,29 @@ Finding examine_threads(const fs::path& root) {
 }
 
 Finding examine_load(const fs::path& root) {
-  const auto load = number_in(read(root / "proc/loadavg"));
-  if (!load) return {"load", note, "unknown", ""};
+  double load = 0;
+  if (std::ifstream file(root / "proc/loadavg"); !(file >> load))
+    return {"load", note, "unknown", ""};
   const char* policy = std::getenv("OMP_WAIT_POLICY");
   const bool passive =
       policy && (std::string_view(policy) == "passive" || std::string_view(policy) == "PASSIVE");
-  return judged("load", *load <= cores() || passive,
-                fmt::format("{:.2f} on {} cores", *load, cores()),
+  return judged("load", load <= cores() || passive,
+                fmt::format("{:.2f} on {} cores", load, cores()),
                 "others compute here too: set OMP_WAIT_POLICY=passive, so that waiting threads "
                 "leave them the cores");
 }
 
 Finding examine_memory(const fs::path& root) {
-  const std::string info = read(root / "proc/meminfo");
-  const auto total = number_in(value_of(info, "MemTotal")),
-             available = number_in(value_of(info, "MemAvailable"));
-  if (!total || !available) return {"memory", note, "unknown", ""};
-  std::string text =
-      fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024));
-  const auto limit = static_cast<double>(memory_limit_bytes(root));
-  if (limit < *total * 1024) text += fmt::format("; this container may use {}", gigabytes(limit));
-  constexpr double little = 2e9;
-  return judged("memory", std::min(*available * 1024, limit) >= little, text,
+  const fs::path info = root / "proc/meminfo";
+  const auto total_kib = number_in_file(info, "MemTotal:"),
+             available_kib = number_in_file(info, "MemAvailable:");
+  if (!total_kib || !available_kib) return {"memory", note, "unknown", ""};
+  const std::int64_t total = *total_kib * 1024, available = *available_kib * 1024,
+                     limit = memory_limit_bytes(root);
+  std::string text = fmt::format("{}, {} available", gigabytes(total), gigabytes(available));
+  if (limit < total) text += fmt::format("; this container may use {}", gigabytes(limit));
+  constexpr std::int64_t little = 2'000'000'000;
+  return judged("memory", std::min(available, limit) >= little, text,
                 "lower training.micro_batch_size when memory runs out; the result stays the same");
 }
 
@@ -126,8 +123,8 @@ Finding examine_disk() {
   std::error_code error;
   const fs::space_info space = fs::space(".", error);
   if (error) return {"disk", note, "free space here is unknown: " + error.message(), ""};
-  const auto free = static_cast<double>(space.available);
-  constexpr double little = 1e10;
+  const auto free = static_cast<std::int64_t>(space.available);
+  constexpr std::int64_t little = 10'000'000'000;
   return judged("disk", free >= little, gigabytes(free) + " free in the current folder",
                 "a checkpoint of the base model has 1.3 GB: lower checkpoint.keep, or set run_dir "
                 "and data.cache to another disk");
