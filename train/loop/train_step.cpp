@@ -16,8 +16,7 @@ std::int64_t chosen_tokens(std::span<const Batch> batches) {
   for (const Batch& batch : batches) {
     const Tensor labels = batch.labels.to(cpu_device).contiguous();
     const auto* label = labels.data<std::int64_t>();
-    count += std::count_if(label, label + labels.numel(),
-                           [](std::int64_t l) { return l != ignore_index; });
+    count += labels.numel() - std::count(label, label + labels.numel(), ignore_index);
   }
   return count;
 }

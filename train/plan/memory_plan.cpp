@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/text/words.h"
 #include "nn/model.h"
-#include "train/distributed/gradient_sum.h"
 #include "train/loop/distillation.h"
 
 namespace nystrom {
@@ -115,7 +115,7 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   batch.input = input_of(config, sequences);
   batch.labels = labels_of(config, sequences);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(sequences));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i);
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
   const RunContext run{true, config.training.activation_checkpointing, 0, 0,
                        Tensor::from(ids, {sequences})};
   Arena& arena = Arena::of(nowhere);
@@ -135,11 +135,6 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
 
 /// The nearest whole number of bytes; of more than any memory has, that many.
 std::int64_t whole_bytes(double bytes) { return std::llround(std::min(bytes, 0x1p62)); }
-
-/// Bytes of activations: see MemoryPlan.
-struct Activations {
-  double rest[2], layer[2];
-};
 
 constexpr double least = -std::numeric_limits<double>::infinity();
 
@@ -338,13 +333,10 @@ std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t l
 MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const Model model(config.model);
   const std::int64_t elements = model.parameters().slab_size();
-  MemoryPlan plan;
+  MemoryPlan plan{activations_of_stages(config)};
   plan.fixed = fixed_memory(config, elements, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
-  const Activations activations = activations_of_stages(config);
-  std::ranges::copy(activations.rest, plan.rest);
-  std::ranges::copy(activations.layer, plan.layer);
   const auto sequences = static_cast<double>(sequences_of_sample(config));
   plan.rest[1] *= sequences;
   plan.layer[1] *= sequences;

@@ -14,13 +14,16 @@
 
 namespace nystrom {
 
-/// Bytes on each device.
-struct MemoryPlan {
-  FixedMemory fixed;
-  std::int64_t layers = 0;
-  /// Activations of b samples are rest[0] + rest[1] · b, plus layer[0] + layer[1] · b for each
-  /// layer.
+/// Bytes of the activations of b samples: rest[0] + rest[1] · b, plus layer[0] + layer[1] · b for
+/// each layer.
+struct Activations {
   double rest[2] = {}, layer[2] = {};
+};
+
+/// Bytes on each device.
+struct MemoryPlan : Activations {
+  FixedMemory fixed = {};
+  std::int64_t layers = 0;
   /// Bytes that each of many devices sends in a step: to add up gradients (reduced), and with zero
   /// to distribute the weights (shared).
   std::int64_t reduced = 0, shared = 0;
