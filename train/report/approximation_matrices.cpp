@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "autograd/ops.h"
 #include "core/check.h"
@@ -25,12 +26,11 @@ Tensor random_rows(std::int64_t length, std::int64_t count, std::int64_t seed,
                    const std::string& name) {
   const std::vector<double> keys = normal_values(seed, name, length);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(length));
-  for (std::int64_t i = 0; i < length; ++i) rows[static_cast<std::size_t>(i)] = i;
-  std::sort(rows.begin(), rows.end(), [&](auto a, auto b) {
-    return keys[static_cast<std::size_t>(a)] < keys[static_cast<std::size_t>(b)];
-  });
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  std::ranges::sort(rows, {},
+                    [&](std::int64_t row) { return keys[static_cast<std::size_t>(row)]; });
   rows.resize(static_cast<std::size_t>(count));
-  std::sort(rows.begin(), rows.end());
+  std::ranges::sort(rows);
   return Tensor::from(rows, {count});
 }
 

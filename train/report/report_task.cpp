@@ -1,7 +1,7 @@
 #include "train/report/report_html.h"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "core/base/printable.h"
@@ -30,8 +30,7 @@ std::string matrix_of(const TaskFindings& findings) {
   html += "</tr></thead>\n<tbody>\n";
   for (std::size_t truth = 0; truth < findings.labels.size(); ++truth) {
     const auto& counts = findings.confusions[truth];
-    std::int64_t row = 0;
-    for (const std::int64_t count : counts) row += count;
+    const std::int64_t row = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     html += "<tr><th>" + name(findings.labels[truth]) + "</th>";
     for (std::size_t i = 0; i < counts.size(); ++i) html += matrix_cell(counts[i], row, i == truth);
     html += "</tr>\n";
@@ -63,9 +62,8 @@ std::string confusions_of(const TaskFindings& findings) {
       if (truth != other && count > 0)
         rows.push_back({findings.labels[truth], findings.labels[other], count});
     }
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return std::get<std::int64_t>(a[2]) > std::get<std::int64_t>(b[2]);
-  });
+  const auto count_of = [](const std::vector<Cell>& row) { return std::get<std::int64_t>(row[2]); };
+  std::ranges::stable_sort(rows, std::greater{}, count_of);
   rows.resize(std::min(rows.size(), max_confusions));
   if (rows.empty()) return "<p>No label is confused with another.</p>\n";
   return fmt::format("<p class=\"soft\">The most frequent confusions of {} labels.</p>\n",

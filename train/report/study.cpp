@@ -53,9 +53,7 @@ std::string csv_text(const StudyTable& table) {
 bool is_study(const std::filesystem::path& file, const std::string& name) {
   try {
     return read_json_file(file).at("study") == name;
-  } catch (const InputError&) {
-    return false;
-  } catch (const Json::exception&) {
+  } catch (const std::exception&) {  // damaged, or of another kind
     return false;
   }
 }

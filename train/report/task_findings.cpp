@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
-#include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/answers.h"
 #include "data/tasks/examples.h"
-#include "data/tasks/task_scorer.h"
 #include "train/objectives/task_predict.h"
 
 namespace nystrom {
@@ -202,8 +202,7 @@ TaskFindings judge_labels(const std::vector<JudgedExample>& examples,
     bin.confidence /= count;
     bin.accuracy /= count;
   }
-  std::stable_sort(findings.wrong.begin(), findings.wrong.end(),
-                   [](const auto& a, const auto& b) { return b.confidence < a.confidence; });
+  std::ranges::stable_sort(findings.wrong, std::greater{}, &JudgedExample::confidence);
   findings.wrong.resize(std::min(findings.wrong.size(), max_wrong));
   return findings;
 }
@@ -220,8 +219,7 @@ TaskFindings judge_values(const std::vector<JudgedExample>& examples) {
     return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
   };
   findings.wrong = examples;
-  std::stable_sort(findings.wrong.begin(), findings.wrong.end(),
-                   [&](const auto& a, const auto& b) { return error(a) > error(b); });
+  std::ranges::stable_sort(findings.wrong, std::greater{}, error);
   findings.wrong.resize(std::min(findings.wrong.size(), max_wrong));
   return findings;
 }
