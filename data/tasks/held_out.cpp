@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "data/tasks/bags.h"
 #include "data/tasks/feature_file.h"
+#include "data/tasks/task_metrics.h"
 #include "data/text/match_files.h"
 
 namespace nystrom {
@@ -141,12 +142,10 @@ std::vector<std::int64_t> quotas(const std::vector<std::int64_t>& sizes, double 
     counts.push_back(static_cast<std::int64_t>(fraction * static_cast<double>(size)));
     missing -= counts.back();
   }
-  std::vector<std::size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) {
+  const auto lost = [&](std::size_t i) {
     return fraction * static_cast<double>(sizes[i]) - static_cast<double>(counts[i]);
-  });
-  for (const std::size_t i : order) {
+  };
+  for (const std::size_t i : indices_by(sizes.size(), lost, std::greater())) {
     if (missing <= 0) break;
     if (counts[i] + 1 >= sizes[i]) continue;
     ++counts[i];

@@ -1,10 +1,7 @@
 #include "data/tasks/task_metrics.h"
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
 
 #include "core/check.h"
 
@@ -43,9 +40,7 @@ struct Tie {
 /// How many entries have each score, the lowest first. No score is NaN.
 std::vector<Tie> ties_of(const std::vector<bool>& positive, std::span<const double> scores) {
   check_sizes(positive, scores);
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });
+  const auto order = indices_by(scores.size(), [&](std::size_t i) { return scores[i]; });
   std::vector<Tie> ties;
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i == 0 || scores[order[i]] != scores[order[i - 1]]) ties.emplace_back();
@@ -58,9 +53,8 @@ std::vector<Tie> ties_of(const std::vector<bool>& positive, std::span<const doub
 /// the same for every order of the other classes.
 std::vector<double> log_odds(const std::vector<double>& logits) {
   const std::size_t classes = logits.size();
-  std::vector<std::size_t> order(classes);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t c) { return logits[c]; });
+  const auto order = indices_by(
+      classes, [&](std::size_t c) { return logits[c]; }, std::greater());
   std::vector<double> before(classes + 1), after(classes + 1);  // Σ exp(logit − the largest)
   const auto relative = [&](std::size_t i, std::size_t top) {
     return std::exp(logits[order[i]] - logits[order[top]]);
@@ -208,9 +202,7 @@ double mean_auc(std::span<const ClassFigures> classes) {
 }
 
 std::vector<double> mean_ranks(std::span<const double> values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
+  const auto order = indices_by(values.size(), [&](std::size_t i) { return values[i]; });
   std::vector<double> result(values.size());
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
@@ -293,9 +285,8 @@ double subset_accuracy(const LabelSets& sets) {
 
 void predict_frequent_labels(LabelSets& sets) {
   const std::vector<ClassCounts> counts = label_counts({sets.labels, sets.truth, sets.truth, {}});
-  std::vector<std::size_t> order(counts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return counts[i].truth; });
+  const auto order = indices_by(
+      counts.size(), [&](std::size_t i) { return counts[i].truth; }, std::greater());
   ClassCounts all;
   for (const ClassCounts& count : counts) all.truth += count.truth;
   double best = 0;

@@ -3,8 +3,11 @@
 // are in answers.h, those of entities in entities.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -119,6 +122,15 @@ void require_finite(std::span<const double> scores);
 
 /// The softmax of scores, which require_finite.
 std::vector<double> softmax_of(std::span<const double> scores);
+
+/// The indices 0 … count − 1 in the order of their keys, equal ones in their own.
+template <class Key, class Less = std::less<>>
+std::vector<std::size_t> indices_by(std::size_t count, const Key& key, Less less = {}) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, less, key);
+  return order;
+}
 
 /// The indices of the `count` largest numbers, or of all if there are fewer, largest first. Equal
 /// ones are in the order of their indices.

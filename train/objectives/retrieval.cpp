@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <set>
 
 #include "autograd/ops.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/task_metrics.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/table_reader.h"
 #include "data/text/words.h"
@@ -101,15 +101,10 @@ void read_document_ids(RetrievalSet& set) {
     ids.push_back(id);
   });
   require_input(!ids.empty(), "{}: there are no documents in it", printable_path(corpus));
-  std::vector<std::int64_t> order(ids.size());
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  const auto id_of = [&](std::int64_t i) -> const std::string& {
-    return ids[static_cast<std::size_t>(i)];
-  };
-  std::ranges::sort(order, std::greater(), id_of);
+  const auto id_of = [&](std::size_t i) -> const std::string& { return ids[i]; };
   set.document_places.resize(ids.size());
-  for (std::size_t place = 0; place < order.size(); ++place)
-    set.document_places[static_cast<std::size_t>(order[place])] = static_cast<std::int64_t>(place);
+  for (std::int64_t place = 0; const std::size_t i : indices_by(ids.size(), id_of, std::greater()))
+    set.document_places[i] = place++;
   std::ranges::sort(ids, std::greater());
   const auto twice = std::ranges::adjacent_find(ids);
   require_input(twice == ids.end(), "{}: document '{}' is there twice", printable_path(corpus),

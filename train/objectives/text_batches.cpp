@@ -1,7 +1,6 @@
 #include "train/objectives/text_batches.h"
 
-#include <algorithm>
-#include <numeric>
+#include "data/tasks/task_metrics.h"
 
 namespace nystrom {
 
@@ -9,19 +8,17 @@ std::vector<std::vector<std::int64_t>> batches_by_length(std::span<const std::in
                                                          const ModelConfig& config,
                                                          std::int64_t batch_size,
                                                          std::int64_t max_tokens) {
-  const auto length_of = [&](std::int64_t i) { return lengths[static_cast<std::size_t>(i)]; };
-  std::vector<std::int64_t> order(lengths.size());
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::ranges::stable_sort(order, {}, length_of);
   std::vector<std::vector<std::int64_t>> batches;
-  for (const std::int64_t sequence : order) {
-    const std::int64_t length = length_of(sequence);
+  for (const std::size_t sequence :
+       indices_by(lengths.size(), [&](std::size_t i) { return lengths[i]; })) {
+    const std::int64_t length = lengths[sequence];
     const auto fits = [&](const std::vector<std::int64_t>& batch) {
       return std::ssize(batch) < batch_size && (std::ssize(batch) + 1) * length <= max_tokens &&
-             (!config.needs_equal_lengths() || length_of(batch[0]) == length);
+             (!config.needs_equal_lengths() ||
+              lengths[static_cast<std::size_t>(batch[0])] == length);
     };
     if (batches.empty() || !fits(batches.back())) batches.emplace_back();
-    batches.back().push_back(sequence);
+    batches.back().push_back(static_cast<std::int64_t>(sequence));
   }
   return batches;
 }

@@ -40,12 +40,9 @@ std::string matrix_of(const TaskFindings& findings) {
 
 /// The counts of each label, where a text has any number of them; those with the lowest F1 first.
 std::string label_counts_of(const TaskFindings& findings) {
-  std::vector<std::size_t> order(findings.labels.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
   const auto f1 = [&](std::size_t i) { return findings.label_counts[i].score().f1; };
-  std::ranges::stable_sort(order, {}, f1);
   std::vector<std::vector<Cell>> rows;
-  for (const std::size_t i : order) {
+  for (const std::size_t i : indices_by(findings.labels.size(), f1)) {
     const ClassCounts& count = findings.label_counts[i];
     rows.push_back(
         {printable(findings.labels[i], 30), count.truth, count.predicted, count.correct, f1(i)});
