@@ -108,7 +108,8 @@ std::optional<std::int64_t> newest_checkpoint(const fs::path& folder,
 
 std::optional<bool> holds_other_files(const fs::path& path) {
   try {
-    const nlohmann::json files = read_json_file(path / checkpoint_manifest).at("files");
+    const auto files =
+        read_json_file(path / checkpoint_manifest).at("files").get<nlohmann::json::object_t>();
     return std::ranges::any_of(folder_entries(path), [&](const fs::path& entry) {
       const std::string name = entry.filename().string();
       return name != checkpoint_manifest && !files.contains(name);

@@ -10,9 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/config_io.h"
@@ -47,17 +45,8 @@ bool is_unmarked_lock(const fs::path& path) {
 /// Whether the folder holds a checkpoint: a folder step-N with a manifest.
 bool holds_checkpoint(const fs::path& run_dir) {
   const fs::path checkpoints = run_dir / "checkpoints";
-  const auto is_manifest = [](const fs::path& path) {
-    try {
-      return read_json_file(path).at("files").is_object();
-    } catch (const InputError&) {
-      return false;
-    } catch (const nlohmann::json::exception&) {
-      return false;
-    }
-  };
   return std::ranges::any_of(checkpoint_steps(checkpoints), [&](std::int64_t step) {
-    return is_manifest(checkpoint_path(checkpoints, step) / checkpoint_manifest);
+    return holds_other_files(checkpoint_path(checkpoints, step)).has_value();
   });
 }
 
