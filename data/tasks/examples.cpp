@@ -159,6 +159,12 @@ Digest digest_of(const Example& example) {
   return checksum.digest();
 }
 
+std::int64_t count_known(const std::vector<Digest>& digests, std::vector<Digest> known) {
+  std::ranges::sort(known);
+  return std::ranges::count_if(
+      digests, [&](const Digest& digest) { return std::ranges::binary_search(known, digest); });
+}
+
 std::string header_hint(const TaskConfig& task, const Example& example) {
   const bool possible = task.header == false && example.line == 1;
   return possible ? "; if this line names the columns, set task.header to true and their names in "

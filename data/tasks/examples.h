@@ -99,6 +99,9 @@ class ExampleReader {
 /// A hash of an example's inputs, with their boundaries.
 Digest digest_of(const Example& example);
 
+/// How many of `digests` are among `known`.
+std::int64_t count_known(const std::vector<Digest>& digests, std::vector<Digest> known);
+
 /// Files, and which of their examples count.
 struct ExampleSource {
   std::vector<std::string> patterns;

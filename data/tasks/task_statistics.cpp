@@ -142,11 +142,7 @@ TaskStatistics task_statistics(const TaskDataset& train, const TaskDataset& vali
                         constant_prediction(validation.target())};
   if (report.baseline.metric == "loss" && validation.target() == TaskTarget::classes)
     report.baseline_prediction = "the shares of the labels";
-  std::vector<Digest> known = train.digests();
-  std::ranges::sort(known);
-  report.overlap = std::ranges::count_if(validation.digests(), [&](const Digest& digest) {
-    return std::ranges::binary_search(known, digest);
-  });
+  report.overlap = count_known(validation.digests(), train.digests());
   return report;
 }
 

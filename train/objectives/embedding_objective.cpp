@@ -246,11 +246,7 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
   EmbeddingData data;
   data.validation = read_embedding_validation(config, sources.validation, tokenizer);
   require_columns_of_a_file(config.task.columns, texts.roles, data.validation.kind);
-  std::vector<Digest> trained = texts.digests;
-  std::ranges::sort(trained);
-  data.overlap = std::ranges::count_if(data.validation.digests, [&](const Digest& digest) {
-    return std::ranges::binary_search(trained, digest);
-  });
+  data.overlap = count_known(data.validation.digests, texts.digests);
   const EmbeddingConfig& embedding = config.model.embedding;
   data.train = std::make_shared<const EmbeddingDataset>(
       std::move(texts), *tokenizer, config.data.sequence_length, embedding.query_prompt,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "core/base/interruption.h"
 #include "core/check.h"
@@ -228,9 +227,7 @@ std::vector<std::string> describe(const FeatureSets& sets, std::int64_t sequence
 std::vector<std::string> feature_warnings(const FeatureSets& sets) {
   std::vector<std::string> lines = sets.train->skipped().notes;
   const std::vector<Digest>& held = sets.validation->digests();
-  const std::set<Digest> trained(sets.train->digests().begin(), sets.train->digests().end());
-  const auto shared =
-      std::ranges::count_if(held, [&](const Digest& each) { return trained.contains(each); });
+  const std::int64_t shared = count_known(held, sets.train->digests());
   if (shared > 0)
     lines.push_back(
         fmt::format("{} of {} held-out samples are among those to train on; their loss is no test",

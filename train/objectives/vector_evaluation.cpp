@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <numeric>
-#include <set>
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
@@ -197,24 +196,21 @@ VectorScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task) {
       "out, or give each text one label");
   const LabelSet labels = task_labels(task);
   std::vector<std::string> warnings;
-  std::int64_t trained = 0;
-  std::set<Digest> known;
+  std::vector<Digest> trained;
   const LogisticRegression classifier = [&] {
     const LabelledVectors train = read_labelled(embedder, task, task.train, labels, warnings);
-    trained = std::ssize(train.labels);
-    for (const Digest& row : row_digests(train.vectors)) known.insert(row);
+    trained = row_digests(train.vectors);
     return LogisticRegression(train.vectors, train.labels, labels.size());
   }();
   const LabelledVectors test = read_labelled(embedder, task, task.validation, labels, warnings);
   const std::vector<std::int64_t> said = classifier.predict(test.vectors);
-  const auto overlap = std::ranges::count_if(
-      row_digests(test.vectors), [&](const Digest& row) { return known.contains(row); });
+  const std::int64_t overlap = count_known(row_digests(test.vectors), trained);
   if (overlap > 0)
     warnings.push_back(
         fmt::format("{} of {} texts to test are among those to train on, as the model reads them; "
                     "their score is no test",
                     overlap, test.labels.size()));
-  return {{{"texts to train on", trained},
+  return {{{"texts to train on", std::ssize(trained)},
            {"texts to test", std::ssize(test.labels)},
            {"labels", labels.size()}},
           {{"accuracy", accuracy(test.labels, said)}, {"f1_macro", macro_f1(test.labels, said)}},
