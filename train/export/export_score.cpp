@@ -171,7 +171,7 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   for (const std::string& line : warnings_of(data->skipped())) log.warn(line);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
-  options.batch_size = options.micro_batch_size = batch_size;
+  options.micro_batch_size = batch_size;
   // A file in int8 rounds by the range of all rows, those of padding too.
   options.equal_lengths =
       need_equal_lengths(runtimes) || std::ranges::any_of(runtimes, &Runtime::int8);

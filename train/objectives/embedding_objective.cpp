@@ -9,6 +9,7 @@
 #include "data/tasks/examples.h"
 #include "data/tasks/task_statistics.h"
 #include "nn/embedding_loss.h"
+#include "train/objectives/task_data.h"
 
 namespace nystrom {
 namespace {
@@ -57,11 +58,7 @@ class EmbeddingObjective : public Objective {
     const bool of_length_one =
         config.model.embedding.normalize || !config.embedding_loss.matryoshka_dimensions.empty();
     config_.embedding_loss.triplet_margin = config.embedding_loss.margin(of_length_one);
-    options_.batch_size = config.training.batch_size;
-    options_.micro_batch_size = config.training.micro_batch_size;
-    options_.seed = static_cast<std::uint64_t>(config.seed);
-    options_.rank = communicator.rank();
-    options_.world_size = communicator.size();
+    options_ = loader_options(config, communicator);
     run_data_ = {.tokenizer = text_checksum(data_.tokenizer->definition()),
                  .data = data_.train->content().checksum,
                  .validation = data_.validation.checksum,

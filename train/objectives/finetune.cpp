@@ -37,11 +37,7 @@ class TaskObjective : public Objective {
         baseline_(report.baseline.decisive),
         baseline_text_(fmt::format("always {}: {} {:.4f}", report.baseline_prediction,
                                    report.baseline.metric, baseline_)) {
-    options_.batch_size = config.training.batch_size;
-    options_.micro_batch_size = config.training.micro_batch_size;
-    options_.seed = static_cast<std::uint64_t>(config.seed);
-    options_.rank = communicator.rank();
-    options_.world_size = communicator.size();
+    options_ = loader_options(config, communicator);
     run_data_ = {.tokenizer = tokenizer ? text_checksum(tokenizer->definition()) : "",
                  .data = content_checksum(*train_),
                  .validation = content_checksum(*validation_),

@@ -71,13 +71,8 @@ class FeatureObjective : public Objective {
   /// `config` and `communicator` must outlive it.
   FeatureObjective(const RunConfig& config, FeatureSets sets, Communicator& communicator)
       : config_(config), communicator_(communicator), sets_(std::move(sets)) {
-    options_.batch_size = config.training.batch_size;
-    options_.micro_batch_size = config.training.micro_batch_size;
-    options_.equal_lengths = config.model.needs_equal_lengths();
+    options_ = loader_options(config, communicator);
     options_.unlabelled = true;
-    options_.seed = static_cast<std::uint64_t>(config.seed);
-    options_.rank = communicator.rank();
-    options_.world_size = communicator.size();
     run_data_ = {.tokenizer = "",
                  .data = features_checksum(*sets_.train),
                  .validation = features_checksum(*sets_.validation),

@@ -73,6 +73,15 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
   return std::make_shared<TaskDataset>(std::move(dataset));
 }
 
+TaskLoaderOptions loader_options(const RunConfig& config, const Communicator& communicator) {
+  return {.batch_size = config.training.batch_size,
+          .micro_batch_size = config.training.micro_batch_size,
+          .equal_lengths = config.model.needs_equal_lengths(),
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .rank = communicator.rank(),
+          .world_size = communicator.size()};
+}
+
 std::vector<std::string> output_names(const TaskDataset& dataset) {
   if (dataset.target() == TaskTarget::value) return {"LABEL_0"};
   return dataset.labels().size() > 0 ? dataset.labels().names() : ModelConfig{}.labels;

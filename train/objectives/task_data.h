@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "data/tasks/task_loader.h"
 #include "train/config/config.h"
+#include "train/distributed/communicator.h"
 
 namespace nystrom {
 
@@ -48,6 +49,9 @@ class TaskReader {
   ModelConfig model_;
   std::int64_t sequence_length_;
 };
+
+/// The options of the loaders of a run.
+TaskLoaderOptions loader_options(const RunConfig& config, const Communicator& communicator);
 
 /// The names of a model's outputs, for ModelConfig::labels: the labels of the data set, or LABEL_0
 /// for values. A data set without labels gives the default of Hugging Face.

@@ -102,7 +102,7 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
                              const std::function<void(std::int64_t)>& progress) {
   TaskScorer scorer(dataset);
   TaskLoaderOptions options;
-  options.batch_size = options.micro_batch_size = batch_size;
+  options.micro_batch_size = batch_size;
   options.equal_lengths = model.config().needs_equal_lengths();
   options.rank = communicator.rank();
   options.world_size = communicator.size();
