@@ -74,19 +74,11 @@ Place place_in_safetensors(const InputFile& file) {
   return place;
 }
 
-/// The array of features of an HDF5 file. Its cache holds one row of chunks.
-Hdf5Array features_of(const Hdf5File& file, const std::string& name) {
-  std::optional<Hdf5Array> array = file.find("features", block_bytes);
-  require_input(array.has_value(), "{}: there is no array 'features'; the file holds {}", name,
-                listed_names(file));
-  return std::move(*array);
-}
-
 Place place_in_hdf5(const std::shared_ptr<const InputFile>& input) {
   const std::string name = printable_path(input->path());
   require_harmless(input, hdf5_arrays);
   const Hdf5File file(input);
-  const Hdf5Array array = features_of(file, name);
+  const Hdf5Array array = features_of(file, name, block_bytes);
   Place place;
   set_shape(place, array.shape(), name + ": 'features'");
   require_input(array.is_complete(), "{}: 'features' has chunks that were never written", name);
@@ -122,7 +114,7 @@ class Rows {
  public:
   Rows(const std::shared_ptr<const InputFile>& file, const Place& place)
       : file_(file), place_(place) {
-    if (place.hdf5) array_ = features_of(Hdf5File(file), printable_path(file->path()));
+    if (place.hdf5) array_ = features_of(Hdf5File(file), printable_path(file->path()), block_bytes);
   }
 
   /// Rows first … first + count − 1 in the stored type, [count, width].

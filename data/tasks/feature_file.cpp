@@ -25,8 +25,7 @@ Hdf5File open(const std::filesystem::path& file) {
   return Hdf5File(input);
 }
 
-}  // namespace
-
+/// The names of what a file holds, for a message: "'features', 'labels'" or "nothing".
 std::string listed_names(const Hdf5File& file) {
   std::vector<std::string> names = file.names();
   if (names.empty()) return "nothing";
@@ -34,6 +33,15 @@ std::string listed_names(const Hdf5File& file) {
   names.resize(std::min(names.size(), max_listed));
   for (std::string& each : names) each = "'" + printable(each) + "'";
   return fmt::format("{}{}", fmt::join(names, ", "), more ? ", …" : "");
+}
+
+}  // namespace
+
+Hdf5Array features_of(const Hdf5File& file, const std::string& name, std::int64_t cache_bytes) {
+  std::optional<Hdf5Array> array = file.find("features", cache_bytes);
+  require_input(array.has_value(), "{}: there is no array 'features'; the file holds {}", name,
+                listed_names(file));
+  return std::move(*array);
 }
 
 FeatureFile::FeatureFile(std::filesystem::path file)
@@ -57,15 +65,13 @@ FeatureFile::FeatureFile(std::filesystem::path file)
 
 Hdf5Array FeatureFile::find_features() const {
   const std::string name = printable_path(path_);
-  std::optional<Hdf5Array> array = file_.find("features", cache_bytes);
-  require_input(array.has_value(), "{}: there is no array 'features'; the file holds {}", name,
-                listed_names(file_));
-  require_input(array->shape().size() == 3,
+  Hdf5Array array = features_of(file_, name, cache_bytes);
+  require_input(array.shape().size() == 3,
                 "{}: 'features' is {}, expected numbers [samples, steps, width]", name,
-                shape_text(*array));
-  require_input(std::ranges::find(array->shape(), 0) == array->shape().end(),
-                "{}: 'features' is {}: there is nothing in it", name, shape_text(*array));
-  return std::move(*array);
+                shape_text(array));
+  require_input(std::ranges::find(array.shape(), 0) == array.shape().end(),
+                "{}: 'features' is {}: there is nothing in it", name, shape_text(array));
+  return array;
 }
 
 /// All entries of an array with one entry a sample; empty if the file has no such array.

@@ -58,8 +58,9 @@ class FeatureFile {
   std::vector<double> values_;
 };
 
-/// The names of what a file holds, at most 20, for a message: "'features', 'labels'" or "nothing".
-std::string listed_names(const Hdf5File& file);
+/// The array `features` of a file called `name`, with a cache of this size. Throws an InputError
+/// without one.
+Hdf5Array features_of(const Hdf5File& file, const std::string& name, std::int64_t cache_bytes);
 
 /// A hash of a sample's valid features.
 Digest digest_of(const FeatureFile& file, std::int64_t sample);
