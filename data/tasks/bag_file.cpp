@@ -100,11 +100,10 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
                 name);
   const Place place = with_context(
       name, [&] { return ending == ".npy" ? place_in_npy(*file) : place_in_safetensors(*file); });
-  std::int64_t bytes = size_of(place.dtype);
-  const bool fits = !__builtin_mul_overflow(bytes, place.rows, &bytes) &&
-                    !__builtin_mul_overflow(bytes, place.width, &bytes) &&
-                    bytes <= file->size() - place.offset;
-  require_input(fits, "{}: [{}, {}] numbers do not fit into its {} bytes: it is cut short", name,
+  // Divided: a product could overflow.
+  const std::int64_t numbers = (file->size() - place.offset) / size_of(place.dtype);
+  require_input(place.rows <= numbers / place.width,
+                "{}: [{}, {}] numbers do not fit into its {} bytes: it is cut short", name,
                 place.rows, place.width, file->size());
   return place;
 }
