@@ -10,6 +10,7 @@
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "train/state/checkpoint.h"
 
 namespace nystrom {
 namespace {
@@ -79,22 +80,19 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
   require_input(fs::is_directory(folder),
                 "{}: no such folder; name the one that data.cache of your runs names",
                 printable_path(folder));
-  std::error_code error;
   std::vector<CacheEntry> entries;
-  for (fs::directory_iterator item(folder, error), end; !error && item != end;
-       item.increment(error)) {
-    const std::string name = item->path().filename().string();
+  for (const fs::path& path : folder_entries(folder)) {
     std::error_code vanished;
-    if (item->symlink_status(vanished).type() != fs::file_type::directory || !is_entry_name(name))
+    if (fs::symlink_status(path, vanished).type() != fs::file_type::directory ||
+        !is_entry_name(path.filename().string()))
       continue;
-    const std::optional<std::int64_t> bytes = bytes_of_own(item->path());
+    const std::optional<std::int64_t> bytes = bytes_of_own(path);
     if (!bytes) continue;
-    CacheEntry entry{item->path(), *bytes, item->last_write_time(vanished)};
+    CacheEntry entry{path, *bytes, fs::last_write_time(path, vanished)};
     // This exclusive lock fails while a run uses the entry (shared lock) or creates it.
     entry.in_use = !lock_folder(entry.path).is_open();
     if (!vanished) entries.push_back(std::move(entry));
   }
-  require_input(!error, "{}: cannot read the folder: {}", printable_path(folder), error.message());
   std::sort(entries.begin(), entries.end(),
             [](const CacheEntry& a, const CacheEntry& b) { return a.last_use > b.last_use; });
   return entries;
