@@ -153,10 +153,7 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
     float* const row = result.data<float>() + text * kept;
     for (std::size_t i = 0; i < mean.size(); ++i) row[i] = static_cast<float>(mean[i] / length);
   }
-  counts_.examples += std::ssize(texts);
-  counts_.tokens += windows.counts().tokens;
-  counts_.unknown += windows.counts().unknown;
-  counts_.truncated.add(windows.counts().truncated);
+  counts_.add(windows.counts());
   return result;
 }
 
