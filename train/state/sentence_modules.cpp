@@ -17,6 +17,9 @@ using nlohmann::json;
 constexpr const char* remedy =
     "; a copy of the folder without modules.json is the encoder alone, whose vectors are others";
 
+constexpr const char* no_pooling =
+    "there is no module Pooling, so the folder makes no vector of a text";
+
 struct Module {
   std::string type;  // "Pooling"
   fs::path folder;
@@ -265,8 +268,7 @@ SentenceModules read_from(const fs::path& folder) {
     if (place == 2) add_dense(result, path);
     if (place == 3) result.embedding.normalize = true;
   }
-  if (stage == 0)
-    refuse(file, "there is no module Pooling, so the folder makes no vector of a text");
+  if (stage == 0) refuse(file, no_pooling);
   if (!result.dense.empty()) {
     result.embedding.projection = result.embedding.dense.back().width;
     result.embedding.projection_act = result.embedding.dense.back().activation;
@@ -306,9 +308,7 @@ std::optional<fs::path> encoder_in(const fs::path& folder) {
 }
 
 void require_vectors(const fs::path& folder) {
-  if (has_modules(folder) && lacks_vectors(folder))
-    refuse(folder / "modules.json",
-           "there is no module Pooling, so the folder makes no vector of a text");
+  if (has_modules(folder) && lacks_vectors(folder)) refuse(folder / "modules.json", no_pooling);
 }
 
 }  // namespace nystrom
