@@ -11,8 +11,7 @@ namespace nystrom {
 namespace {
 
 const ModelConfig& checked(const ModelConfig& config) {
-  const auto found = messages_of(problems(config));
-  require_input(found.empty(), "the model cannot be built: {}", fmt::join(found, "; "));
+  require_none("the model cannot be built", problems(config));
   return config;
 }
 

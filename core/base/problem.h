@@ -1,12 +1,14 @@
 // Problems of settings: the rules that they break, and the options concerned.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/base/require.h"
 
 namespace nystrom {
 
@@ -42,6 +44,11 @@ inline std::vector<std::string> messages_of(const Problems& problems) {
   std::vector<std::string> lines;
   for (const Problem& problem : problems) lines.push_back(problem.message);
   return lines;
+}
+
+/// Throws an InputError "WHERE: MESSAGE; MESSAGE" if there are problems.
+inline void require_none(const std::string& where, const Problems& problems) {
+  require_input(problems.empty(), "{}: {}", where, fmt::join(messages_of(problems), "; "));
 }
 
 }  // namespace nystrom

@@ -1,7 +1,6 @@
 #include "train/export/extend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/base/file_io.h"
@@ -49,9 +48,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   config.max_position_embeddings = options.length;
   // A model that is exact in transformers stays exact.
   config.segment_means_seq_len = exact ? landmarks : options.length;
-  const std::vector<std::string> wrong = messages_of(problems(config));
-  require_input(wrong.empty(), "{} with {} positions: {}", where, options.length,
-                fmt::join(wrong, "; "));
+  require_none(fmt::format("{} with {} positions", where, options.length), problems(config));
   return config;
 }
 
@@ -83,9 +80,7 @@ void set_layers(ModelConfig& config, const ConvertOptions& options) {
     if (config.kind_of(layer) == AttentionKind::nystrom)
       config.attention.layers.emplace_back(std::to_string(layer), AttentionKind::softmax);
   }
-  const std::vector<std::string> wrong = messages_of(layer_problems(config));
-  require_input(wrong.empty(), "--keep-exact {}: {}", printable(options.keep_exact, 40),
-                fmt::join(wrong, "; "));
+  require_none("--keep-exact " + printable(options.keep_exact, 40), layer_problems(config));
   require_input(config.has_kind(AttentionKind::nystrom),
                 "--keep-exact {} names all {} layers; leave one to convert, or use nystrom extend",
                 printable(options.keep_exact, 40), config.num_hidden_layers);
@@ -130,8 +125,7 @@ ModelConfig converted_config(const ModelFolder& source, const ConvertOptions& op
   set_layers(config, options);
   set_convolution(config, options, where);
   set_positions(config, options, source);
-  const std::vector<std::string> wrong = messages_of(problems(config));
-  require_input(wrong.empty(), "{} as a Nyström encoder: {}", where, fmt::join(wrong, "; "));
+  require_none(where + " as a Nyström encoder", problems(config));
   return config;
 }
 

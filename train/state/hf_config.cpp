@@ -358,8 +358,7 @@ std::string auto_class(Head head) {
 
 ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
   const ModelConfig config = parse_keys(text, source, HeadUse::kept);
-  const std::vector<std::string> found = messages_of(problems(config));
-  require_input(found.empty(), "{}: {}", source, fmt::join(found, "; "));
+  require_none(source, problems(config));
   return config;
 }
 

@@ -279,8 +279,7 @@ ModelConfig read_model_config(const fs::path& folder, const std::vector<std::str
     override_model(config, file, overrides);
     return config;
   }
-  const std::vector<std::string> found = messages_of(problems(config));
-  require_input(found.empty(), "{}: {}", file, fmt::join(found, "; "));
+  require_none(file, problems(config));
   return config;
 }
 
