@@ -17,7 +17,7 @@ class JsonPart;
 class Vocabulary;
 
 struct AddedToken {
-  std::string content;
+  std::string content{};
   std::int32_t id = 0;
   bool special = false;                 ///< a control token, not text
   bool normalized = false;              ///< searched in normalized text, in its own normalized form

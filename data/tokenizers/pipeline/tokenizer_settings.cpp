@@ -277,7 +277,7 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts) {
   const Family family = settings.family();
   const bool resets =
       settings.made_of_vocabulary && (family == Family::roberta || family == Family::gpt2);
-  const AddedToken plain{.content = "", .normalized = resets};
+  const AddedToken plain{.normalized = resets};
   const auto loses_flags = [&](std::size_t role) {
     return settings.its_class != nullptr && (settings.its_class->flagless >> role & 1u) != 0;
   };
