@@ -45,16 +45,7 @@ Var ClassifierHead::operator()(const Var& x, const RunContext& run) const {
   return out.unrounded(y);
 }
 
-ClassifierHead replaced_token_head(const Scope& scope, const ModelConfig& config) {
-  Linear dense(scope / "dense", config.hidden_size, config.hidden_size);
-  return {.dense = std::move(dense),
-          .activation = config.hidden_act,
-          .out = Linear(scope / "dense_prediction", config.hidden_size, 1)};
-}
-
-ClassifierHead masked_features_head(const Scope& scope, const ModelConfig& config) {
-  return {.out = Linear(scope / "feature_predictions", config.hidden_size, *config.embed_dim)};
-}
+namespace {
 
 ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfig& config) {
   // Without a dense layer the second dropout is the one.
@@ -72,16 +63,37 @@ ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfi
           .out = std::move(out)};
 }
 
-ClassifierHead token_classification_head(const Scope& scope, const ModelConfig& config) {
-  return {.before = Dropout(scope, config.hidden_dropout_prob),
-          .out = Linear(scope / "classifier", config.hidden_size, config.num_labels())};
-}
+}  // namespace
 
-ClassifierHead multiple_choice_head(const Scope& scope, const ModelConfig& config) {
-  std::optional<Linear> dense = dense_of(scope / "pre_classifier", config, config.hidden_size);
-  return {.dense = std::move(dense),
-          .activation = config.classifier_activation(),
-          .out = Linear(scope / "classifier", config.hidden_size, 1)};
+std::optional<ClassifierHead> make_head(const Scope& root, const ModelConfig& config) {
+  const std::int64_t width = config.hidden_size;
+  switch (config.head) {
+    case Head::replaced_tokens: {
+      const Scope scope = root / "discriminator_predictions";
+      Linear dense(scope / "dense", width, width);
+      return ClassifierHead{.dense = std::move(dense),
+                            .activation = config.hidden_act,
+                            .out = Linear(scope / "dense_prediction", width, 1)};
+    }
+    case Head::masked_features:
+      return ClassifierHead{.out = Linear(root / "feature_predictions", width, *config.embed_dim)};
+    case Head::sequence_classification:
+      return sequence_classification_head(root / "classifier", config);
+    case Head::token_classification:
+      return ClassifierHead{.before = Dropout(root, config.hidden_dropout_prob),
+                            .out = Linear(root / "classifier", width, config.num_labels())};
+    case Head::question_answering:
+      return ClassifierHead{.out = Linear(root / "qa_outputs", width, 2)};
+    case Head::multiple_choice: {
+      std::optional<Linear> dense = dense_of(root / "pre_classifier", config, width);
+      return ClassifierHead{.dense = std::move(dense),
+                            .activation = config.classifier_activation(),
+                            .out = Linear(root / "classifier", width, 1)};
+    }
+    case Head::masked_lm:
+    case Head::none: break;
+  }
+  return {};
 }
 
 namespace {

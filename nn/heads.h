@@ -46,26 +46,22 @@ struct ClassifierHead {
   Var operator()(const Var& x, const RunContext& run) const;
 };
 
-/// dense → hidden_act → dense_prediction: [r, hidden] → [r, 1], positive where another token is
-/// taken to have stood (ELECTRA's discriminator).
-ClassifierHead replaced_token_head(const Scope& scope, const ModelConfig& config);
-
-/// feature_predictions: [r, hidden] → [r, embed_dim], what a masked row holds.
-ClassifierHead masked_features_head(const Scope& scope, const ModelConfig& config);
-
-/// Dropout → dense → classifier_act → dropout → out_proj, on one vector a sequence: [b, hidden] →
-/// [b, labels]. `pooling` selects the vector: the first token's (last valid step's for features),
-/// or the mean of all. With towers it is tower_features, 4 · hidden wide. With head_transform,
-/// which comes before, it is dropout → out_proj.
-ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfig& config);
-
-/// Dropout → classifier at every position: [b, n, hidden] → [b, n, labels].
-ClassifierHead token_classification_head(const Scope& scope, const ModelConfig& config);
-
-/// pre_classifier → classifier_act → classifier on the first token, which gives one score a choice:
-/// [b · c, hidden] → [b · c, 1]. With head_transform, which comes before, it is the classifier
-/// alone.
-ClassifierHead multiple_choice_head(const Scope& scope, const ModelConfig& config);
+/// The head with labels, or of the objective, that config.json names; nothing for masked_lm and
+/// none. With head_transform, which comes before, a head of one vector a sequence begins behind its
+/// dense layer.
+/// - replaced_tokens: dense → hidden_act → dense_prediction: [r, hidden] → [r, 1], positive where
+///   another token is taken to have stood (ELECTRA's discriminator).
+/// - masked_features: feature_predictions: [r, hidden] → [r, embed_dim], what a masked row holds.
+/// - sequence_classification: dropout → dense → classifier_act → dropout → out_proj, on one vector
+/// a
+///   sequence: [b, hidden] → [b, labels]. `pooling` selects the vector: the first token's (last
+///   valid step's for features), or the mean of all. With towers it is tower_features, 4 · hidden
+///   wide.
+/// - token_classification: dropout → classifier at every position: [b, n, hidden] → [b, n, labels].
+/// - question_answering: qa_outputs at every position: [b, n, hidden] → [b, n, 2].
+/// - multiple_choice: pre_classifier → classifier_act → classifier on the first token, which gives
+///   one score a choice: [b · c, hidden] → [b · c, 1].
+std::optional<ClassifierHead> make_head(const Scope& root, const ModelConfig& config);
 
 /// The mean of a sequence's rows h, weighted by gated attention: softmax of w · (tanh(V h) ∘
 /// sigmoid(U h)) over its rows (Ilse, Tomczak & Welling, ICML 2018), with 128 gates.

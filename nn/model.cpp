@@ -29,31 +29,17 @@ Model::Model(const ModelConfig& config)
       config_.head != Head::replaced_tokens && config_.head != Head::masked_features &&
       config_.head != Head::none)
     transform_.emplace(root / "transform", config_, config_.hidden_size);
-  switch (config_.head) {
-    case Head::masked_lm:
-      masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words());
-      break;
-    case Head::replaced_tokens: {
-      head_ = replaced_token_head(root / "discriminator_predictions", config_);
-      if (!config_.generator) break;
-      const ModelConfig generator = generator_of(config_);
-      const Scope scope = root / "generator" / "nystromformer";
-      const Embeddings& shared = encoder_.embeddings();
-      generator_.emplace(scope, generator, Embeddings(scope / "embeddings", generator, shared));
-      masked_lm_.emplace(root / "generator" / "cls" / "predictions", generator, shared.words());
-      break;
-    }
-    case Head::masked_features: head_ = masked_features_head(root, config_); break;
-    case Head::sequence_classification:
-      if (config_.pooling == Pooling::attention) gated_.emplace(root / "pooling", config_);
-      head_ = sequence_classification_head(root / "classifier", config_);
-      break;
-    case Head::token_classification: head_ = token_classification_head(root, config_); break;
-    case Head::question_answering:
-      head_ = {.out = Linear(root / "qa_outputs", config_.hidden_size, 2)};
-      break;
-    case Head::multiple_choice: head_ = multiple_choice_head(root, config_); break;
-    case Head::none: break;
+  if (config_.head == Head::sequence_classification && config_.pooling == Pooling::attention)
+    gated_.emplace(root / "pooling", config_);
+  head_ = make_head(root, config_);
+  const Embeddings& embeddings = encoder_.embeddings();
+  if (config_.head == Head::masked_lm)
+    masked_lm_.emplace(root / "cls" / "predictions", config_, embeddings.words());
+  if (config_.head == Head::replaced_tokens && config_.generator) {
+    const ModelConfig generator = generator_of(config_);
+    const Scope scope = root / "generator" / "nystromformer";
+    generator_.emplace(scope, generator, Embeddings(scope / "embeddings", generator, embeddings));
+    masked_lm_.emplace(root / "generator" / "cls" / "predictions", generator, embeddings.words());
   }
   const EmbeddingConfig& embedding = config_.embedding;
   std::int64_t width = config_.hidden_size;
