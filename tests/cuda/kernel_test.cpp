@@ -203,6 +203,21 @@ TEST_F(CudaKernelTest, BitSumsAreTheCpus) {
   }
 }
 
+TEST_F(CudaKernelTest, SumsOfNoRowsAreZero) {
+  const Tensor none = Tensor::empty({0, 4}, DType::f32, gpu),
+               ones = Tensor::full({4}, 1, DType::f32, gpu),
+               statistics = Tensor::empty({0}, DType::f32, gpu);
+  const std::vector<double> zeros(4, 0);
+  Tensor dx = none, sums = Tensor::full({4}, 7, DType::f32, gpu), dgamma = zeros_like(ones),
+         dbeta = zeros_like(ones);
+  kernels::unary_grad(Unary::relu, none, none, dx, View{}, sums);
+  EXPECT_EQ(sums.to_doubles(), zeros);
+  kernels::fill(sums, 7);
+  kernels::layer_norm_grad(none, Tensor(), {}, 0, ones, statistics, statistics, none, dx, View{},
+                           dgamma, dbeta, sums);
+  EXPECT_EQ(sums.to_doubles(), zeros);
+}
+
 TEST_F(CudaKernelTest, AttentionOfNothingHasNoGradient) {
   const Var q = Var::leaf(random_normal({1, 2, 3, 32}, 1).cast(DType::bf16).to(gpu));
   const Tensor none = Tensor::empty({1, 2, 0, 32}, DType::bf16, gpu);

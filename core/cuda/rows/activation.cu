@@ -211,7 +211,10 @@ void unary(Unary op, CView x, View y) {
 }
 
 void unary_grad(Unary op, CView x, CView dy, View dx, View y, View dx_sums) {
-  if (x.numel() == 0) return;
+  if (x.numel() == 0) {
+    if (dx_sums) fill(dx_sums, 0);
+    return;
+  }
   visit_any_float(x.dtype, [&]<class T>(TypeTag<T>) {
     const std::int64_t columns = dx_sums ? x.dim(-1) : x.numel();
     with_pack<T>(columns, {x.data, dy.data, dx.data, y.data}, [&](auto pack) {

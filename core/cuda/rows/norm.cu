@@ -441,7 +441,10 @@ void layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, doubl
 void layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean,
                      CView rstd, CView dy, View dsum, View dx, View dgamma, View dbeta,
                      View dx_sums) {
-  if (sum.numel() == 0) return;
+  if (sum.numel() == 0) {
+    if (dx_sums) fill(dx_sums, 0);
+    return;
+  }
   visit_any_float(sum.dtype, [&]<class T>(TypeTag<T>) {
     using A = accumulate_t<T>;
     backward<T>({sum.as<T>(),
