@@ -6,15 +6,6 @@
 #include "core/check.h"
 
 namespace nystrom {
-namespace {
-
-/// The first layer of a head that has no transform before it.
-std::optional<Linear> dense_of(const Scope& scope, const ModelConfig& config, std::int64_t in) {
-  if (config.head_transform) return std::nullopt;
-  return Linear(scope, in, config.hidden_size);
-}
-
-}  // namespace
 
 HeadTransform::HeadTransform(const Scope& scope, const ModelConfig& config, std::int64_t width)
     : activation_(config.transform_activation()),
@@ -46,6 +37,12 @@ Var ClassifierHead::operator()(const Var& x, const RunContext& run) const {
 }
 
 namespace {
+
+/// The first layer of a head that has no transform before it.
+std::optional<Linear> dense_of(const Scope& scope, const ModelConfig& config, std::int64_t in) {
+  if (config.head_transform) return std::nullopt;
+  return Linear(scope, in, config.hidden_size);
+}
 
 ClassifierHead sequence_classification_head(const Scope& scope, const ModelConfig& config) {
   // Without a dense layer the second dropout is the one.

@@ -94,42 +94,6 @@ void parameter_gradients(const Tensor& dy_rows, const Tensor& rows, Precision pr
   bias_gradient(dy_rows, grads);
 }
 
-}  // namespace
-
-void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::size_t first,
-                               const std::vector<Tensor>& weights, Precision precision,
-                               Grads& grads) {
-  std::vector<Shape> shapes;
-  for (const Tensor& weight : weights) shapes.push_back(weight.shape());
-  for (const Tensor& weight : weights) shapes.push_back({weight.dim(0)});
-  const DType sums = accumulate_dtype(dy_rows.dtype());
-  grads.add_sums(first, shapes, sums, dy_rows.device(), [&](std::vector<Tensor>& targets) {
-    const auto middle = targets.begin() + static_cast<std::ptrdiff_t>(weights.size());
-    // One tensor of all weights, and one of all biases, where the targets are not adjacent.
-    const auto whole = [&](const std::vector<Tensor>& parts, const Shape& shape) {
-      const Tensor all = adjacent(parts);
-      return all.defined() ? std::pair(all, true)
-                           : std::pair(Tensor::empty(shape, sums, dy_rows.device()), false);
-    };
-    const std::vector<Tensor> dws(targets.begin(), middle), dbs(middle, targets.end());
-    auto [dw, dw_direct] = whole(dws, {dy_rows.dim(1), rows.dim(1)});
-    auto [db, db_direct] = whole(dbs, {dy_rows.dim(1)});
-    multiply_into({dw, dw_direct}, dy_rows.transpose(0, 1), rows, precision);
-    sum_rows(dy_rows, db, db_direct);
-    const auto distribute = [](const Tensor& all, const std::vector<Tensor>& parts) {
-      std::int64_t begin = 0;
-      for (Tensor part : parts) {
-        kernels::accumulate(all.slice(0, begin, begin + part.dim(0)), 1, part);
-        begin += part.dim(0);
-      }
-    };
-    if (!dw_direct) distribute(dw, dws);
-    if (!db_direct) distribute(db, dbs);
-  });
-}
-
-namespace {
-
 Shape shape_of(const Var& x, const Var& weight) {
   return x.shape().without(-1).append(weight.dim(0));
 }
@@ -196,6 +160,38 @@ void feed_forward_into(Unary activation, const Tensor& rows, const LinearParamet
 }
 
 }  // namespace
+
+void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::size_t first,
+                               const std::vector<Tensor>& weights, Precision precision,
+                               Grads& grads) {
+  std::vector<Shape> shapes;
+  for (const Tensor& weight : weights) shapes.push_back(weight.shape());
+  for (const Tensor& weight : weights) shapes.push_back({weight.dim(0)});
+  const DType sums = accumulate_dtype(dy_rows.dtype());
+  grads.add_sums(first, shapes, sums, dy_rows.device(), [&](std::vector<Tensor>& targets) {
+    const auto middle = targets.begin() + static_cast<std::ptrdiff_t>(weights.size());
+    // One tensor of all weights, and one of all biases, where the targets are not adjacent.
+    const auto whole = [&](const std::vector<Tensor>& parts, const Shape& shape) {
+      const Tensor all = adjacent(parts);
+      return all.defined() ? std::pair(all, true)
+                           : std::pair(Tensor::empty(shape, sums, dy_rows.device()), false);
+    };
+    const std::vector<Tensor> dws(targets.begin(), middle), dbs(middle, targets.end());
+    auto [dw, dw_direct] = whole(dws, {dy_rows.dim(1), rows.dim(1)});
+    auto [db, db_direct] = whole(dbs, {dy_rows.dim(1)});
+    multiply_into({dw, dw_direct}, dy_rows.transpose(0, 1), rows, precision);
+    sum_rows(dy_rows, db, db_direct);
+    const auto distribute = [](const Tensor& all, const std::vector<Tensor>& parts) {
+      std::int64_t begin = 0;
+      for (Tensor part : parts) {
+        kernels::accumulate(all.slice(0, begin, begin + part.dim(0)), 1, part);
+        begin += part.dim(0);
+      }
+    };
+    if (!dw_direct) distribute(dw, dws);
+    if (!db_direct) distribute(db, dbs);
+  });
+}
 
 Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision) {
   return product(x, weight, bias, precision, x.dtype());

@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* mpi_name = "libnystrom_mpi.so";
 constexpr const char* nccl_name = "libnystrom_nccl.so";
+constexpr std::initializer_list<const char*> size_variables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                                               "SLURM_STEP_NUM_TASKS"};
 
 /// An integer variable of a launcher; 0 if it is not set.
 std::int64_t whole_variable(const std::map<std::string, std::string>& environment,
@@ -145,11 +147,6 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
   if (whole_variable(environment, "SLURM_STEP_NUM_TASKS") > 1) return Launcher::mpi;
   return whole_variable(environment, "WORLD_SIZE") > 1 ? Launcher::variables : Launcher::none;
 }
-
-namespace {
-constexpr std::initializer_list<const char*> size_variables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                                               "SLURM_STEP_NUM_TASKS"};
-}  // namespace
 
 StartedAs started_as(const std::map<std::string, std::string>& environment) {
   // srun may have started mpirun.
