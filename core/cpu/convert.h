@@ -41,7 +41,8 @@ class Scratch {
       : data_(static_cast<T*>(std::aligned_alloc(
             64, (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 + 64))) {
     if (!data_)
-      // It needs a few hundred KiB at most. The arena would have failed earlier, with a message.
+      // It holds a few blocks, or one head of the longest sequence: less than the tensors. The
+      // arena would have failed earlier, with a message.
       __builtin_trap();
   }
   NYSTROM_INLINE ~Scratch() { std::free(data_); }
