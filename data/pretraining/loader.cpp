@@ -205,8 +205,7 @@ std::vector<int> micro_batch_ranks(const LoaderOptions& options) {
 SampleUse Loader::draw(std::int64_t place) const {
   const auto [source, number] = mixture_ ? (*mixture_)(place) : SourceOrder::Draw{0, place};
   const SampleOrder& order = orders_[source];
-  const std::int64_t epoch = number / order.size();
-  return {order(epoch, number % order.size()), epoch, place, source};
+  return {order(number), number / order.size(), place, source};
 }
 
 Batch Loader::make(std::int64_t unit) const {

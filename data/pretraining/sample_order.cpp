@@ -33,15 +33,15 @@ SampleOrder::SampleOrder(std::int64_t size, std::uint64_t seed) : size_(size), s
   half_bits_ = (std::bit_width(static_cast<std::uint64_t>(size - 1)) + 1) / 2;
 }
 
-std::int64_t SampleOrder::operator()(std::int64_t epoch, std::int64_t place) const {
-  require(epoch >= 0 && place >= 0 && place < size_,
-          "SampleOrder: place {} of epoch {}, with {} samples", place, epoch, size_);
+std::int64_t SampleOrder::operator()(std::int64_t position) const {
+  require(position >= 0, "SampleOrder: position {}", position);
   // A Feistel network permutes the numbers of 2 · half_bits bits, which are fewer than four times
   // the samples. Following its cycle up to the next sample permutes the samples (Black and Rogaway,
   // "Ciphers with Arbitrary Finite Domains", CT-RSA 2002).
-  const PhiloxKey key = philox_key(mix64(seed_ ^ order_stream), static_cast<std::uint64_t>(epoch));
+  const PhiloxKey key =
+      philox_key(mix64(seed_ ^ order_stream), static_cast<std::uint64_t>(position / size_));
   const std::uint64_t low_bits = (std::uint64_t{1} << half_bits_) - 1;
-  auto value = static_cast<std::uint64_t>(place);
+  auto value = static_cast<std::uint64_t>(position % size_);
   do {
     std::uint64_t left = value >> half_bits_, right = value & low_bits;
     for (std::uint32_t round = 0; round < rounds; ++round) {
@@ -74,7 +74,7 @@ std::int64_t SourceOrder::draws_before(std::int64_t block, std::size_t sources) 
 
 SourceOrder::Draw SourceOrder::operator()(std::int64_t place) const {
   const std::int64_t block = place / block_;
-  std::int64_t rank = order_(block, place % block_);
+  std::int64_t rank = order_(place);
   for (std::size_t source = 0;; ++source) {
     const std::int64_t before = draws_before(block, source + 1) - draws_before(block, source),
                        after =

@@ -16,9 +16,8 @@ class SampleOrder {
   /// The orders of `size` samples under `seed`.
   SampleOrder(std::int64_t size, std::uint64_t seed);
 
-  /// The sample at `place` (0 … size − 1) of `epoch`.
-  std::int64_t operator()(std::int64_t epoch, std::int64_t place) const;
-  /// The number of samples.
+  /// The sample at a position, from 0: that at place position mod size of epoch position / size.
+  std::int64_t operator()(std::int64_t position) const;
   std::int64_t size() const { return size_; }
 
  private:

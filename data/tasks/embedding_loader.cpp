@@ -65,7 +65,7 @@ std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
   std::vector<Use> uses;
   for (std::int64_t i = 0; i < options_.batch_size; ++i) {
     Use use{0, step_ * options_.batch_size + i, 0, {}};
-    use.sample = order_(use.place / order_.size(), use.place % order_.size());
+    use.sample = order_(use.place);
     const EmbeddingSample& sample = data.samples[static_cast<std::size_t>(use.sample)];
     use.texts = sample.texts;
     if (data.roles == TextRoles::texts) use.texts.push_back(use.texts[0]);

@@ -119,9 +119,7 @@ std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
 std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset,
                                                    const TaskLoaderOptions& options) {
   if (options.unlabelled || dataset.task().balance != TaskBalance::sampling)
-    return [order = SampleOrder(dataset.size(), options.seed)](std::int64_t position) {
-      return order(position / order.size(), position % order.size());
-    };
+    return SampleOrder(dataset.size(), options.seed);
   require_labels(dataset);
   std::vector<std::vector<std::int64_t>> samples(  // of each label that has some
       static_cast<std::size_t>(dataset.labels().size()));
@@ -135,9 +133,7 @@ std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset,
   return [samples = std::move(samples), orders = std::move(orders)](std::int64_t position) {
     const std::int64_t labels = std::ssize(orders), place = position / labels;
     const auto label = static_cast<std::size_t>(position % labels);
-    const SampleOrder& order = orders[label];
-    const std::int64_t number = order(place / order.size(), place % order.size());
-    return samples[label][static_cast<std::size_t>(number)];
+    return samples[label][static_cast<std::size_t>(orders[label](place))];
   };
 }
 

@@ -30,7 +30,7 @@ std::vector<double> mean_row(const TaskDataset& data, std::uint64_t seed) {
   const SampleOrder order(data.size(), seed);
   for (std::int64_t i = 0; i < data.size() && (i < least_samples || rows < enough_rows); ++i) {
     check_interruption();
-    const std::vector<std::int64_t> sample = {order(0, i)};
+    const std::vector<std::int64_t> sample = {order(i)};
     const Tensor features = make_task_batch(data, sample, sample).input.features;
     for (std::int64_t begin = 0; begin < features.dim(0); begin += block) {
       const Tensor part =

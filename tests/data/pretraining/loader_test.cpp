@@ -18,7 +18,7 @@ TEST(SampleOrder, IsAPermutationOfEveryEpoch) {
     for (const std::int64_t epoch : {0, 1, 1000000}) {
       std::set<std::int64_t> seen;
       for (std::int64_t place = 0; place < size; ++place) {
-        const std::int64_t sample = order(epoch, place);
+        const std::int64_t sample = order(epoch * size + place);
         EXPECT_TRUE(sample >= 0 && sample < size);
         seen.insert(sample);
       }
@@ -32,9 +32,9 @@ TEST(SampleOrder, DiffersBetweenEpochsAndSeeds) {
   const SampleOrder order(size, 42), other(size, 43);
   int same_epoch = 0, same_seed = 0, kept = 0;
   for (std::int64_t place = 0; place < size; ++place) {
-    same_epoch += order(0, place) == order(1, place);
-    same_seed += order(0, place) == other(0, place);
-    kept += order(0, place) == place;
+    same_epoch += order(place) == order(size + place);
+    same_seed += order(place) == other(place);
+    kept += order(place) == place;
   }
   // Independent orders have one match on average.
   EXPECT_LT(same_epoch, 8);
@@ -48,7 +48,8 @@ TEST(SampleOrder, EverySampleIsEquallyLikelyAtEveryPlace) {
   std::vector<std::vector<int>> hits(size, std::vector<int>(size));
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     for (std::int64_t place = 0; place < size; ++place)
-      ++hits[static_cast<std::size_t>(place)][static_cast<std::size_t>(order(epoch, place))];
+      ++hits[static_cast<std::size_t>(place)]
+            [static_cast<std::size_t>(order(epoch * size + place))];
   }
   for (const auto& row : hits) {
     for (const int count : row)
@@ -59,7 +60,7 @@ TEST(SampleOrder, EverySampleIsEquallyLikelyAtEveryPlace) {
 TEST(SampleOrder, WorksAtAnySize) {
   const SampleOrder order((std::int64_t{1} << 40) + 12345, 7);
   std::set<std::int64_t> seen;
-  for (std::int64_t i = 0; i < 10000; ++i) seen.insert(order(3, i * 100'000'000));
+  for (std::int64_t i = 0; i < 10000; ++i) seen.insert(order(3 * order.size() + i * 100'000'000));
   EXPECT_EQ(seen.size(), 10000);
   EXPECT_GT(*seen.rbegin(), std::int64_t{1} << 39);
 }
