@@ -171,7 +171,7 @@ std::optional<Batch> Prefetcher::next() {
 }
 
 Loader::Loader(std::vector<MaskedSamples> sources, LoaderOptions options, std::int64_t first_step)
-    : sources_(std::move(sources)), options_(std::move(options)), step_(first_step) {
+    : sources_(std::move(sources)), options_(std::move(options)) {
   std::vector<double> weights;
   for (const MaskedSamples& source : sources_) {
     check(source, options_);
@@ -223,7 +223,6 @@ Batch Loader::make(std::int64_t unit) const {
 std::vector<Batch> Loader::next() {
   std::vector<Batch> batches;
   for (std::int64_t i = 0; i < units_per_step_; ++i) batches.push_back(*batches_->next());
-  ++step_;
   return batches;
 }
 

@@ -32,7 +32,6 @@ struct MaskedSamples {
 /// How often a Loader draws from a source, relative to its other sources.
 double sampling_weight(const MaskedSamples& source);
 
-/// A sample of a batch.
 struct SampleUse {
   std::int64_t sample;  ///< number in the packing
   std::int64_t epoch;   ///< the epoch, which decides its masks
@@ -68,7 +67,6 @@ class Prefetcher {
   std::unique_ptr<State> state_;
 };
 
-/// The options of a loader.
 struct LoaderOptions {
   std::int64_t batch_size = 256;       ///< sequences of a step, over all ranks
   std::int64_t micro_batch_size = 32;  ///< sequences that are computed at once
@@ -105,8 +103,6 @@ class Loader {
 
   /// The micro-batches of the next step on this rank. The last one may be smaller.
   std::vector<Batch> next();
-  /// The step that next() returns.
-  std::int64_t step() const { return step_; }
 
  private:
   Batch make(std::int64_t unit) const;
@@ -116,8 +112,7 @@ class Loader {
   LoaderOptions options_;
   std::vector<SampleOrder> orders_;     // of each source
   std::optional<SourceOrder> mixture_;  // of several sources
-  std::int64_t step_;
-  std::int64_t first_row_, rows_;  // sequences of a step on this rank
+  std::int64_t first_row_, rows_;       // sequences of a step on this rank
   std::int64_t units_per_step_;
   std::unique_ptr<Prefetcher> batches_;  // last member: its workers use the others
 };

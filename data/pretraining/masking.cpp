@@ -250,7 +250,7 @@ Segments cut_in_segments(std::span<const std::int64_t> sample, const MaskingTabl
   const auto text = sample.subspan(1, sample.size() - 2);
   std::vector<std::size_t> cuts;
   for (std::size_t i = 1; table.knows_words() && i < text.size(); ++i) {
-    if (table.starts_word(text[i])) cuts.push_back(i);
+    if (table.surface(text[i]).starts_with(' ')) cuts.push_back(i);
   }
   const PhiloxBlock draw = philox(philox_key(mix64(key.seed ^ segments_stream), key.epoch),
                                   {{0, static_cast<std::uint32_t>(key.sample),

@@ -19,7 +19,6 @@ struct SpanOptions {
   std::int64_t max = 10;
 };
 
-/// The options of masking.
 struct MaskingOptions {
   double probability = 0.15;  ///< share of the maskable tokens that are selected
   double mask = 0.8;          ///< share of the selected tokens that become the mask token
@@ -40,16 +39,12 @@ class MaskingTable {
   MaskingTable(std::int64_t vocab_size, std::int64_t mask_id, std::span<const std::int64_t> special,
                std::vector<std::string> surfaces = {});
 
-  /// The id of the mask token.
   std::int64_t mask_id() const { return mask_id_; }
-  /// Whether the id is special.
   bool is_special(std::int64_t id) const { return special_[static_cast<std::size_t>(id)] != 0; }
   /// The text of an id; a space in front starts a word.
   const std::string& surface(std::int64_t id) const {
     return surfaces_[static_cast<std::size_t>(id)];
   }
-  /// Whether the id starts a word.
-  bool starts_word(std::int64_t id) const { return surface(id).starts_with(' '); }
   /// Whether the table has the texts.
   bool knows_words() const { return !surfaces_.empty(); }
   /// All ids that are not special.

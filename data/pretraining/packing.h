@@ -10,7 +10,6 @@
 
 namespace nystrom {
 
-/// The options of packing.
 struct PackingOptions {
   std::int64_t sequence_length = 512;  ///< tokens of a sequence, with cls and sep
   bool cross_documents = false;
@@ -45,11 +44,8 @@ class Packing {
   /// Throws an InputError when the options leave no sample.
   Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions options);
 
-  /// The number of samples.
   std::int64_t size() const { return size_; }
-  /// The options of packing.
   const PackingOptions& options() const { return options_; }
-  /// The data set that is packed.
   const TokenDataset& dataset() const { return *dataset_; }
 
   /// The token ranges of a sample, each from one document.

@@ -48,9 +48,8 @@ class ShardWriter {
   /// stored unchanged. Throws an InputError when there are no tokens.
   void finish(const std::string& statistics = "{}");
 
-  /// The number of tokens so far.
+  /// The numbers so far.
   std::int64_t tokens() const;
-  /// The number of documents so far.
   std::int64_t documents() const;
 
  private:
@@ -67,13 +66,10 @@ class TokenDataset {
   static TokenDataset open(const std::filesystem::path& folder,
                            std::int64_t cache_bytes = default_cache_bytes);
 
-  /// The tokenizer, vocabulary and special ids.
   const TokenSetInfo& info() const;
   /// The statistics passed to ShardWriter::finish, as JSON.
   const std::string& statistics() const;
-  /// The number of tokens.
   std::int64_t tokens() const;
-  /// The number of documents.
   std::int64_t documents() const;
 
   /// Tokens first … first + count − 1 of the whole data set.

@@ -193,7 +193,6 @@ TEST_F(LoaderTest, ResumesAtAnyStep) {
   for (Rows& rows : expected) rows = rows_of(plain, 1);
   for (std::size_t step = 0; step < expected.size(); ++step) {
     Loader resumed({source_}, options, static_cast<std::int64_t>(step));
-    EXPECT_EQ(resumed.step(), step);
     for (std::size_t s = step; s < std::min(step + 3, expected.size()); ++s)
       EXPECT_EQ(rows_of(resumed, 1), expected[s]);
   }
