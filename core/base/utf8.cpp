@@ -1,5 +1,6 @@
 #include "core/base/utf8.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace nystrom {
@@ -35,6 +36,10 @@ std::size_t valid_utf8_prefix(std::string_view text) {
     position += length;
   }
   return position;
+}
+
+std::size_t count_characters(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_utf8_continuation));
 }
 
 char32_t next_code_point(std::string_view text, std::size_t& position) {

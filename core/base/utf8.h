@@ -28,6 +28,9 @@ inline bool is_utf8_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
+/// The number of characters in valid UTF-8.
+std::size_t count_characters(std::string_view text);
+
 /// The character at `position` of valid UTF-8. Advances `position` behind it.
 char32_t next_code_point(std::string_view text, std::size_t& position);
 

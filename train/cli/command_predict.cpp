@@ -34,11 +34,6 @@ struct PredictOptions {
   bool skip_bad = false;
 };
 
-/// The number of code points in UTF-8 text.
-std::size_t width_of(const std::string& text) {
-  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_utf8_continuation));
-}
-
 /// Throws an InputError if --pair or --choice is given. `why` is the reason in the message.
 void refuse_parts(const PredictOptions& options, const std::string& why) {
   require_input(!options.pair && options.choices.empty(),
@@ -172,11 +167,11 @@ std::string rendered(const std::string& text, const MaskFills& masks) {
     if (masks.size() > 1) result += fmt::format("\nmask {} of {}", mask + 1, masks.size());
     std::size_t widest = 0;
     for (const MaskFill& fill : masks[mask])
-      widest = std::max(widest, width_of(shown(fill.token_str)));
+      widest = std::max(widest, count_characters(shown(fill.token_str)));
     for (const MaskFill& fill : masks[mask]) {
       const std::string token = shown(fill.token_str);
       result += fmt::format("\n  {:.4f}  {}{:{}}  {}", fill.score, token, "",
-                            widest - width_of(token), shown(fill.sequence));
+                            widest - count_characters(token), shown(fill.sequence));
     }
   }
   return result;

@@ -1,7 +1,6 @@
 // The Precompiled normalizer of a tokenizer.json.
 #include <utf8proc.h>
 
-#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -51,11 +50,6 @@ std::size_t grapheme_end(std::string_view text, std::size_t begin) {
     end = behind;
   }
   return end;
-}
-
-std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char byte) { return !is_utf8_continuation(byte); }));
 }
 
 /// Appends changes that replace `count` characters by `made`. Extra characters are inserted;

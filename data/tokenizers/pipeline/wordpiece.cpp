@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 
 #include "core/base/json_part.h"
@@ -31,9 +30,7 @@ class WordPiece final : public WordModel {
               const std::vector<bool>& hidden) const override {
     const std::size_t before = tokens.size();
     const auto end_of_word = static_cast<std::uint32_t>(word.size());
-    const auto is_first_byte = [](char byte) { return !is_utf8_continuation(byte); };
-    const bool fits = word.size() <= static_cast<std::size_t>(max_characters_) ||
-                      std::count_if(word.begin(), word.end(), is_first_byte) <= max_characters_;
+    const bool fits = word.size() <= max_characters_ || count_characters(word) <= max_characters_;
     for (std::uint32_t begin = 0; fits && begin < end_of_word;) {
       Token longest{0, begin, begin};
       (begin == 0 ? first_ : continuing_)
