@@ -186,13 +186,6 @@ Pattern::Pattern(std::string_view expression, const std::string& where)
   regex_.reset(regex);
 }
 
-void Pattern::fail(int code, std::size_t text_bytes) const {
-  throw InputError(
-      fmt::format("{}: the regular expression '{}' fails in a text of {} bytes: {}; expected one "
-                  "that backtracks less, such as without repetitions inside repetitions",
-                  where_, expression_, text_bytes, message_of(code)));
-}
-
 std::vector<ByteRange> Pattern::find_all(std::string_view text) const {
   std::vector<ByteRange> found;
   if (text.empty()) return found;
@@ -204,7 +197,11 @@ std::vector<ByteRange> Pattern::find_all(std::string_view text) const {
   while (start <= text.size()) {
     const int result = searches.search(start);
     if (result == ONIG_MISMATCH) break;
-    if (result < 0) fail(result, text.size());
+    if (result < 0)
+      throw InputError(
+          fmt::format("{}: the regular expression '{}' fails in a text of {} bytes: {}; expected "
+                      "one that backtracks less, such as without repetitions inside repetitions",
+                      where_, expression_, text.size(), message_of(result)));
     const ByteRange match = searches.match();
     const std::uint32_t last_end = found.empty() ? 0 : found.back().end;
     require_input(match.begin >= last_end,

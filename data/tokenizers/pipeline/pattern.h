@@ -49,9 +49,6 @@ class Pattern {
     void operator()(re_pattern_buffer* regex) const;
   };
 
-  /// Throws an InputError for an error code of a search.
-  [[noreturn]] void fail(int code, std::size_t text_bytes) const;
-
   std::unique_ptr<re_pattern_buffer, Free> regex_;
   std::string expression_, where_;
 };
