@@ -63,7 +63,6 @@ class Bpe final : public WordModel {
       place += symbol.length;
     }
   }
-  std::optional<std::int32_t> unknown() const override { return unknown_; }
   std::string_view continuing_prefix() const override { return options_.continuing_prefix; }
 
  private:
@@ -177,7 +176,6 @@ class Bpe final : public WordModel {
   }
 
   BpeOptions options_;
-  std::optional<std::int32_t> unknown_;
   std::unordered_map<std::uint64_t, Merge> merges_;
 };
 

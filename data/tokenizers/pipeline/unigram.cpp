@@ -16,10 +16,8 @@ class Unigram final : public WordModel {
  public:
   Unigram(Vocabulary pieces, std::vector<double> scores, std::optional<std::int32_t> unknown,
           bool byte_fallback)
-      : WordModel(std::move(pieces)),
-        scores_(std::move(scores)),
-        unknown_(unknown),
-        byte_fallback_(byte_fallback) {
+      : WordModel(std::move(pieces)), scores_(std::move(scores)), byte_fallback_(byte_fallback) {
+    unknown_ = unknown;
     std::vector<std::pair<std::string_view, std::int32_t>> entries;
     for (std::int32_t id = 0; id < vocabulary().size(); ++id)
       entries.emplace_back(vocabulary().piece(id), id);
@@ -43,7 +41,6 @@ class Unigram final : public WordModel {
     std::reverse(tokens.begin() + static_cast<std::ptrdiff_t>(before), tokens.end());
     resolve_unknown(word, before, tokens, hidden);
   }
-  std::optional<std::int32_t> unknown() const override { return unknown_; }
   bool writes_unknown_text() const override { return true; }
 
  private:
@@ -109,7 +106,6 @@ class Unigram final : public WordModel {
   }
 
   std::vector<double> scores_;
-  std::optional<std::int32_t> unknown_;
   bool byte_fallback_;
   double unknown_score_ = 0;
   PrefixTrie trie_;

@@ -26,7 +26,7 @@ class WordModel {
   virtual void encode(std::string_view word, std::vector<Token>& tokens,
                       const std::vector<bool>& hidden = {}) const = 0;
   /// The id of the unknown token, when the model has one.
-  virtual std::optional<std::int32_t> unknown() const = 0;
+  std::optional<std::int32_t> unknown() const { return unknown_; }
   /// Whether an unknown token stands for its text and not for the unknown piece. Its spaces are
   /// then those of the text.
   virtual bool writes_unknown_text() const { return false; }
@@ -40,6 +40,8 @@ class WordModel {
   static bool is_hidden(const std::vector<bool>& hidden, std::int32_t id) {
     return !hidden.empty() && hidden[static_cast<std::size_t>(id)];
   }
+
+  std::optional<std::int32_t> unknown_;
 
  private:
   Vocabulary vocabulary_;

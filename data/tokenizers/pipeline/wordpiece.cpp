@@ -14,8 +14,8 @@ class WordPiece final : public WordModel {
       : WordModel(std::move(pieces)),
         unknown_name_(std::move(unknown)),
         prefix_(std::move(prefix)),
-        max_characters_(max_characters),
-        unknown_(vocabulary().find(unknown_name_)) {
+        max_characters_(max_characters) {
+    unknown_ = vocabulary().find(unknown_name_);
     std::vector<std::pair<std::string_view, std::int32_t>> first, continuing;
     for (std::int32_t id = 0; id < vocabulary().size(); ++id) {
       const std::string_view piece = vocabulary().piece(id);
@@ -47,13 +47,11 @@ class WordPiece final : public WordModel {
     if (!unknown_) refuse_unknown(unknown_name_);
     tokens.push_back({*unknown_, 0, end_of_word});
   }
-  std::optional<std::int32_t> unknown() const override { return unknown_; }
   std::string_view continuing_prefix() const override { return prefix_; }
 
  private:
   std::string unknown_name_, prefix_;
   std::int64_t max_characters_;
-  std::optional<std::int32_t> unknown_;
   PrefixTrie first_, continuing_;
 };
 
