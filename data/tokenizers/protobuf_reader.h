@@ -98,4 +98,12 @@ class ProtobufReader {
   std::size_t position_ = 0;
 };
 
+/// Calls use(field) for each field of a message, with the arguments and errors of ProtobufReader.
+template <class Use>
+void for_each_field(std::string_view message, std::size_t offset, const std::string& source,
+                    const Use& use) {
+  ProtobufReader reader(message, offset, source);
+  while (!reader.at_end()) use(reader.next());
+}
+
 }  // namespace nystrom

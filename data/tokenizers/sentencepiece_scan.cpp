@@ -30,9 +30,7 @@ class Scanner {
     require_input(!bytes_.empty(), "{}: the file is empty; expected a SentencePiece model",
                   source_);
     bool trainer_seen = false, normalizer_seen = false;
-    ProtobufReader reader(bytes_, 0, source_);
-    while (!reader.at_end()) {
-      const WireField field = reader.next();
+    for_each_field(bytes_, 0, source_, [&](const WireField& field) {
       switch (field.number) {
         case 1: scan_piece(expect(field, WireType::bytes, "pieces")); break;
         case 2: scan_trainer(once(field, WireType::bytes, "trainer_spec", trainer_seen)); break;
@@ -45,7 +43,7 @@ class Scanner {
         case 5: scan_denormalizer(expect(field, WireType::bytes, "denormalizer_spec")); break;
         default: break;
       }
-    }
+    });
     check_whole();
     return std::move(model_);
   }
@@ -81,9 +79,7 @@ class Scanner {
     const std::size_t id = model_.pieces.size();
     SentencePiece piece;
     bool text_seen = false, score_seen = false, type_seen = false;
-    ProtobufReader reader(message.bytes, message.offset, source_);
-    while (!reader.at_end()) {
-      const WireField field = reader.next();
+    for_each_field(message.bytes, message.offset, source_, [&](const WireField& field) {
       if (field.number == 1) {
         piece.text = once(field, WireType::bytes, "piece", text_seen).bytes;
         check_text(field, piece.text, id);
@@ -94,7 +90,7 @@ class Scanner {
       } else if (field.number == 3) {
         piece.type = type_of(once(field, WireType::varint, "type", type_seen), id);
       }
-    }
+    });
     if (!text_seen) fail(message, "piece {} has no text", id);
     // The library's BPE would use the character for the control token and then miss it in the text.
     if (piece.type == SentencePiece::Type::control &&
@@ -132,9 +128,7 @@ class Scanner {
   }
 
   void scan_trainer(const WireField& message) {
-    ProtobufReader reader(message.bytes, message.offset, source_);
-    while (!reader.at_end()) {
-      const WireField field = reader.next();
+    for_each_field(message.bytes, message.offset, source_, [&](const WireField& field) {
       if (field.number == 3) {
         expect(field, WireType::varint, "model_type");
         if (field.value != 1 && field.value != 2)
@@ -146,14 +140,12 @@ class Scanner {
       } else if (field.number == 35 && flag(field, "byte_fallback")) {
         fail(field, "byte_fallback is not supported");
       }
-    }
+    });
   }
 
   void scan_normalizer(const WireField& message) {
-    ProtobufReader reader(message.bytes, message.offset, source_);
     bool charsmap_seen = false;
-    while (!reader.at_end()) {
-      const WireField field = reader.next();
+    for_each_field(message.bytes, message.offset, source_, [&](const WireField& field) {
       if (field.number == 2) {
         model_.charsmap = once(field, WireType::bytes, "precompiled_charsmap", charsmap_seen).bytes;
         check_charsmap(field.bytes, fmt::format("{}: byte {}", source_, field.offset));
@@ -166,17 +158,15 @@ class Scanner {
         fail(field,
              "escape_whitespaces is off; only models that write a space as U+2581 are supported");
       }
-    }
+    });
   }
 
   void scan_denormalizer(const WireField& message) const {
-    ProtobufReader reader(message.bytes, message.offset, source_);
-    while (!reader.at_end()) {
-      const WireField field = reader.next();
+    for_each_field(message.bytes, message.offset, source_, [&](const WireField& field) {
       if (field.number == 2 &&
           !expect(field, WireType::bytes, "precompiled_charsmap").bytes.empty())
         fail(field, "rules for changing decoded text are not supported");
-    }
+    });
   }
 
   void check_whole() const {

@@ -45,9 +45,7 @@ struct OnnxFile {
  private:
   template <class F>
   static void for_each(std::string_view message, F&& f) {
-    const std::string source = "model.onnx";
-    ProtobufReader reader(message, 0, source);
-    while (!reader.at_end()) f(reader.next());
+    for_each_field(message, 0, "model.onnx", f);
   }
 
   void read_graph(std::string_view graph) {
