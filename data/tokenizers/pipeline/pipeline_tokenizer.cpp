@@ -221,20 +221,16 @@ class PipelineTokenizer final : public Tokenizer {
       place += static_cast<std::uint32_t>(utf8_length(text[place]));
     return std::min(place, limit);
   }
-  static std::uint32_t backward(std::string_view text, std::uint32_t place,
-                                std::uint32_t characters, std::uint32_t limit) {
-    for (; characters > 0 && place > limit; --characters) {
+  /// Moves it back. Nothing if the text has fewer characters there: Hugging Face's library does not
+  /// trim then.
+  static std::optional<std::uint32_t> backward(std::string_view text, std::uint32_t place,
+                                               std::uint32_t characters) {
+    for (; characters > 0; --characters) {
+      if (place == 0) return std::nullopt;
       do --place;
-      while (place > limit && is_utf8_continuation(text[place]));
+      while (is_utf8_continuation(text[place]));
     }
     return place;
-  }
-
-  /// Whether the text has at least `characters` characters before `place`. Hugging Face's library
-  /// does not trim otherwise.
-  static bool has_before(std::string_view text, std::uint32_t place, std::uint32_t characters) {
-    for (; characters > 0 && place > 0; --characters) place = backward(text, place, 1, 0);
-    return characters == 0;
   }
 
   void put(Encoding& encoding, std::int32_t id, ByteRange place, Spaces at_ends) const {
@@ -244,8 +240,8 @@ class PipelineTokenizer final : public Tokenizer {
       const bool added_space = first && post.adds_prefix_space && at_ends.leading == 1;
       if (!added_space)
         place.begin = forward(encoding.text, place.begin, at_ends.leading, place.end);
-      if (has_before(encoding.text, place.end, at_ends.trailing))
-        place.end = backward(encoding.text, place.end, at_ends.trailing, place.begin);
+      if (const auto end = backward(encoding.text, place.end, at_ends.trailing))
+        place.end = std::max(*end, place.begin);
     }
     encoding.tokens.push_back({id, place.begin, place.end, encoding.word});
   }
