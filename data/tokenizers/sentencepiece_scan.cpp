@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <optional>
 #include <unordered_set>
 
 #include "core/base/printable.h"

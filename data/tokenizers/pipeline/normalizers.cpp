@@ -1,6 +1,5 @@
 #include "data/tokenizers/pipeline/normalizers.h"
 
-#include <algorithm>
 #include <array>
 
 #include "core/base/json_part.h"

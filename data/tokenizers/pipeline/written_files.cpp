@@ -1,7 +1,6 @@
 // The files of a tokenizer for transformers and for this program.
 #include <algorithm>
 
-#include "core/check.h"
 #include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/post_processors.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
