@@ -6,25 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "core/base/protobuf.h"
+
 namespace nystrom::testing {
 
-inline std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7)
-    bytes += static_cast<char>(static_cast<unsigned char>(value | 0x80));
-  return bytes + static_cast<char>(value);
+using protobuf::varint;
+
+inline std::string number_field(int number, std::uint64_t value) {
+  return protobuf::integer(number, static_cast<std::int64_t>(value));
 }
-inline std::string number_field(std::uint32_t number, std::uint64_t value) {
-  return varint(number << 3) + varint(value);
+inline std::string bytes_field(int number, const std::string& bytes) {
+  return protobuf::bytes(number, bytes);
 }
-inline std::string bytes_field(std::uint32_t number, const std::string& bytes) {
-  return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
-}
-inline std::string float_field(std::uint32_t number, float value) {
-  std::string bytes(4, '\0');
-  std::memcpy(bytes.data(), &value, 4);
-  return varint(number << 3 | 5) + bytes;
-}
+inline std::string float_field(int number, float value) { return protobuf::number(number, value); }
 
 inline std::string piece(const std::string& text, float score = -1, std::uint64_t type = 1) {
   return bytes_field(1, bytes_field(1, text) + float_field(2, score) + number_field(3, type));
