@@ -13,13 +13,14 @@
 namespace nystrom {
 namespace {
 
+constexpr int loader_threads = 1;
+constexpr std::int64_t micro_batches_ahead = 8;
+
 void check(const MaskedSamples& source, const LoaderOptions& options) {
   check_masking(source.masking, *source.table);
   require_input(options.batch_size >= 1 && options.micro_batch_size >= 1,
                 "loader: batch_size {} and micro_batch_size {} must be at least 1",
                 options.batch_size, options.micro_batch_size);
-  require(options.workers >= 1 && options.prefetch >= 1,
-          "loader: {} workers, {} micro-batches ahead", options.workers, options.prefetch);
   require(options.rank >= 0 && options.rank < options.world_size, "loader: rank {} of {}",
           options.rank, options.world_size);
 }
@@ -187,8 +188,8 @@ Loader::Loader(std::vector<MaskedSamples> sources, LoaderOptions options, std::i
   rows_ = first_row(options_, options_.rank + 1) - first_row_;
   units_per_step_ = divide_up(rows_, micro_batch_of(options_));
   batches_ = std::make_unique<Prefetcher>(
-      first_step * units_per_step_, std::numeric_limits<std::int64_t>::max(), options_.workers,
-      options_.prefetch, [this](std::int64_t unit) { return make(unit); });
+      first_step * units_per_step_, std::numeric_limits<std::int64_t>::max(), loader_threads,
+      micro_batches_ahead, [this](std::int64_t unit) { return make(unit); });
 }
 
 std::vector<int> micro_batch_ranks(const LoaderOptions& options) {
@@ -232,7 +233,7 @@ Prefetcher evaluation_batches(const MaskedSamples& source, const LoaderOptions& 
   const std::int64_t all = divide_up(samples, size),
                      mine = divide_up(all - std::min<std::int64_t>(all, options.rank),
                                       options.world_size);
-  return Prefetcher(0, mine, options.workers, options.prefetch, [=](std::int64_t number) {
+  return Prefetcher(0, mine, loader_threads, micro_batches_ahead, [=](std::int64_t number) {
     const std::int64_t begin = (number * options.world_size + options.rank) * size;
     std::vector<SampleUse> uses;
     for (std::int64_t sample = begin; sample < std::min(begin + size, samples); ++sample)

@@ -1,6 +1,6 @@
-// Loading of a packed data set: worker threads prepare the micro-batches of each step ahead. The
-// result depends on seed, epoch and sample only. It does not depend on the number of workers, ranks
-// or micro-batches, or on restarts.
+// Loading of a packed data set: a thread prepares the micro-batches of each step ahead. The result
+// depends on seed, epoch and sample only. It does not depend on the number of ranks or
+// micro-batches, or on restarts.
 #pragma once
 
 #include <cstdint>
@@ -72,13 +72,11 @@ struct LoaderOptions {
   std::int64_t micro_batch_size = 32;  ///< sequences that are computed at once
   int rank = 0;
   int world_size = 1;
-  int workers = 1;
-  std::int64_t prefetch = 8;  ///< micro-batches that are prepared ahead
   /// Shorter sequences that take the place of one: batch_size and micro_batch_size are multiplied
   /// by it. The division into ranks and micro-batches stays that of the sizes themselves.
   std::int64_t sequences_for_one = 1;
   std::int64_t first_place = 0;  ///< position of the first sequence of step 0
-  /// The share of the tokens that a step masks; empty: that of the sources. Called by all workers.
+  /// The share of the tokens that a step masks; empty: that of the sources. Called by the thread.
   std::function<double(std::int64_t step)> masked_share{};
 };
 
@@ -97,7 +95,7 @@ class Loader {
   /// Starts at `first_step`; earlier steps cost nothing. Throws an InputError when the options do
   /// not fit together.
   Loader(std::vector<MaskedSamples> sources, LoaderOptions options, std::int64_t first_step = 0);
-  // Not copyable: its workers refer to this object.
+  // Not copyable: its thread refers to this object.
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
@@ -114,12 +112,12 @@ class Loader {
   std::optional<SourceOrder> mixture_;  // of several sources
   std::int64_t first_row_, rows_;       // sequences of a step on this rank
   std::int64_t units_per_step_;
-  std::unique_ptr<Prefetcher> batches_;  // last member: its workers use the others
+  std::unique_ptr<Prefetcher> batches_;  // last member: its thread uses the others
 };
 
 /// The evaluation data: every sample once, in the order of the data set, with the masks of epoch 0.
 /// Batches have micro_batch_size sequences. Rank r of w gets batches r, r + w, … Uses rank,
-/// world_size, micro_batch_size, workers and prefetch of `options`.
+/// world_size and micro_batch_size of `options`.
 Prefetcher evaluation_batches(const MaskedSamples& source, const LoaderOptions& options);
 
 }  // namespace nystrom

@@ -57,7 +57,7 @@ class MaskingTable {
   std::vector<std::int64_t> ordinary_;
 };
 
-/// The key of the random draw. Batches, workers and ranks do not influence it.
+/// The key of the random draw. Batches and ranks do not influence it.
 struct MaskingKey {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;   ///< evaluation uses epoch 0

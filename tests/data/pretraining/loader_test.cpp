@@ -140,23 +140,20 @@ TEST_F(LoaderTest, SeveralSequencesForOneKeepTheDivision) {
   EXPECT_EQ(rows, expected);
 }
 
-TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
-  Loader plain({source_}, {.batch_size = 12, .micro_batch_size = 12, .workers = 1});
+TEST_F(LoaderTest, IsTheSameForAnyMicroBatchesAndRanks) {
+  Loader plain({source_}, {.batch_size = 12, .micro_batch_size = 12});
   const Rows expected = rows_of(plain, 30);
   ASSERT_EQ(expected.size(), 360);
   EXPECT_EQ(expected.rbegin()->first, 359);
-  for (const int workers : {1, 2, 4}) {
-    for (const std::int64_t micro : {1, 5, 12, 100}) {
-      for (const int world : {1, 2, 5}) {
-        Rows rows;
-        for (int rank = 0; rank < world; ++rank) {
-          const LoaderOptions options{12, micro, rank, world, workers, 3};
-          Loader loader({source_}, options);
-          rows.merge(rows_of(loader, 30));
-        }
-        EXPECT_EQ(rows, expected) << workers << " workers, micro-batches of " << micro << ", "
-                                  << world << " ranks";
+  for (const std::int64_t micro : {1, 5, 12, 100}) {
+    for (const int world : {1, 2, 5}) {
+      Rows rows;
+      for (int rank = 0; rank < world; ++rank) {
+        const LoaderOptions options{12, micro, rank, world};
+        Loader loader({source_}, options);
+        rows.merge(rows_of(loader, 30));
       }
+      EXPECT_EQ(rows, expected) << "micro-batches of " << micro << ", " << world << " ranks";
     }
   }
 }
@@ -164,7 +161,7 @@ TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
 TEST_F(LoaderTest, AStepMasksItsShare) {
   source_.masking.probability = 0.1;
   const LoaderOptions options{
-      .batch_size = 12, .micro_batch_size = 5, .workers = 2, .masked_share = [](std::int64_t step) {
+      .batch_size = 12, .micro_batch_size = 5, .masked_share = [](std::int64_t step) {
         return step < 3 ? 0.5 : 0.1;
       }};
   Loader loader({source_}, options), plain({source_}, {.batch_size = 12, .micro_batch_size = 5});
@@ -187,7 +184,7 @@ TEST_F(LoaderTest, AStepMasksItsShare) {
 }
 
 TEST_F(LoaderTest, ResumesAtAnyStep) {
-  const LoaderOptions options{.batch_size = 12, .micro_batch_size = 5, .workers = 2};
+  const LoaderOptions options{.batch_size = 12, .micro_batch_size = 5};
   Loader plain({source_}, options);
   std::vector<Rows> expected(40);
   for (Rows& rows : expected) rows = rows_of(plain, 1);
@@ -204,7 +201,7 @@ TEST_F(LoaderTest, EachEpochHasEverySampleOnceWithMasksOfItsOwn) {
   const std::int64_t samples = source_.packing->size();
   std::multiset<std::vector<std::int64_t>> all;
   for (std::int64_t i = 0; i < samples; ++i) all.insert(source_.packing->ids(i));
-  Loader loader({source_}, {.batch_size = 10, .micro_batch_size = 4, .workers = 2});
+  Loader loader({source_}, {.batch_size = 10, .micro_batch_size = 4});
   const Rows rows = rows_of(loader, static_cast<int>(3 * samples / 10 + 1));
   std::vector<std::multiset<std::vector<std::int64_t>>> epochs(3);
   std::map<std::vector<std::int64_t>, std::set<std::vector<std::int64_t>>> labels;
@@ -230,17 +227,14 @@ TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {
     collect(make_batch({&source_, 1}, {&use, 1}), expected);
   }
   for (const int world : {1, 3}) {
-    for (const int workers : {1, 4}) {
-      Rows rows;
-      for (int rank = 0; rank < world; ++rank) {
-        Prefetcher loader = evaluation_batches(
-            source_,
-            {.micro_batch_size = 7, .rank = rank, .world_size = world, .workers = workers});
-        while (const auto batch = loader.next()) collect(*batch, rows);
-        EXPECT_FALSE(loader.next());
-      }
-      EXPECT_EQ(rows, expected);
+    Rows rows;
+    for (int rank = 0; rank < world; ++rank) {
+      Prefetcher loader =
+          evaluation_batches(source_, {.micro_batch_size = 7, .rank = rank, .world_size = world});
+      while (const auto batch = loader.next()) collect(*batch, rows);
+      EXPECT_FALSE(loader.next());
     }
+    EXPECT_EQ(rows, expected);
   }
   // With more ranks than batches some ranks have no work.
   Prefetcher idle =
@@ -267,7 +261,7 @@ TEST_F(LoaderTest, ErrorsOfWorkersSurfaceInTheirPlace) {
 
 TEST_F(LoaderTest, StopsAtAnyTime) {
   for (int taken = 0; taken < 20; ++taken) {
-    Loader loader({source_}, {.batch_size = 8, .micro_batch_size = 2, .workers = 4, .prefetch = 5});
+    Loader loader({source_}, {.batch_size = 8, .micro_batch_size = 2});
     for (int i = 0; i < taken; ++i) loader.next();
   }
 }
