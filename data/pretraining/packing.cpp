@@ -16,10 +16,10 @@ Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions opt
     : dataset_(std::move(dataset)),
       options_(options),
       piece_(options.sequence_length - options.reserved - around()) {
-  require_input(options.minimum_piece >= 1 && piece_ >= 2 && options.minimum_piece <= piece_,
+  require_input(piece_ >= min_piece_tokens,
                 "packing: sequences of {} tokens, of which {} are cls and sep, cannot hold pieces "
-                "of {}; at least {} and minimum_piece + {} expected",
-                options.sequence_length, around(), options.minimum_piece, 2 + around(), around());
+                "of {}; at least {} expected",
+                options.sequence_length, around(), min_piece_tokens, min_piece_tokens + around());
   require_input(!options.cross_documents || around() > 0,
                 "packing: the tokenizer has no sep token, which would stand between documents; set "
                 "data.cross_documents to false");
@@ -27,7 +27,7 @@ Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions opt
           "packing: isolated pieces are of one document, and without room for more tokens");
   index_documents();
   require_input(size_ > 0, "packing: no document of the data set has {} tokens; give longer texts",
-                options.minimum_piece);
+                min_piece_tokens);
 }
 
 /// Starts of documents, and the end of the last.
@@ -49,7 +49,7 @@ void Packing::index_documents() {
   }
   if (!options_.cross_documents) return;
   const std::int64_t length = dataset_->tokens() + dataset_->documents() - 1;  // of the stream
-  size_ = length / piece_ + (length % piece_ >= options_.minimum_piece ? 1 : 0);
+  size_ = length / piece_ + (length % piece_ >= min_piece_tokens ? 1 : 0);
 }
 
 std::vector<TokenRange> Packing::ranges(std::int64_t sample) const {
@@ -68,7 +68,7 @@ std::int64_t Packing::samples_within(const std::vector<std::int64_t>& bound, std
       found = {{bound[i] + (wanted - samples) * piece_, piece_}};
     samples += full;
     if (full > 0) room = 0;
-    if (rest < options_.minimum_piece) continue;
+    if (rest < min_piece_tokens) continue;
     const std::int64_t needed = rest + around();
     if (needed > room) {
       ++samples;

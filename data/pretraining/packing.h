@@ -10,13 +10,14 @@
 
 namespace nystrom {
 
+/// Pieces of fewer tokens are dropped, because a token without neighbours teaches nothing.
+inline constexpr std::int64_t min_piece_tokens = 2;
+
 struct PackingOptions {
   std::int64_t sequence_length = 512;  ///< tokens of a sequence, with cls and sep
   bool cross_documents = false;
   /// Several pieces share a sample, each as a sequence of its own. Not across documents.
   bool isolated = false;
-  /// Shorter pieces are dropped, because a token without neighbours teaches nothing.
-  std::int64_t minimum_piece = 2;
   /// Tokens of sequence_length that stay free, for special tokens that are added later.
   std::int64_t reserved = 0;
 };
@@ -32,10 +33,10 @@ struct TokenRange {
 /// options give the same list. Thread-safe.
 ///
 /// Within documents (the default), each document is cut into pieces of sequence_length − reserved −
-/// around() tokens. The rest is a shorter sample, which is dropped below minimum_piece tokens.
+/// around() tokens. The rest is a shorter sample, which is dropped below min_piece_tokens.
 /// Across documents, all documents form one stream with a sep between neighbours, which is cut into
-/// pieces of that length. The last piece is dropped if it is shorter than minimum_piece, and a sep
-/// at the end of a piece is removed.
+/// pieces of that length. The last piece is dropped if it is shorter than min_piece_tokens, and a
+/// sep at the end of a piece is removed.
 ///
 /// Isolated pieces are those within documents. A sample takes the next pieces as long as all of
 /// them, each with cls and sep, have at most sequence_length tokens.
@@ -59,7 +60,7 @@ class Packing {
   std::int64_t longest_piece() const { return piece_; }
   /// The most sequences of a sample.
   std::int64_t most_sequences() const {
-    return options_.isolated ? options_.sequence_length / (options_.minimum_piece + around()) : 1;
+    return options_.isolated ? options_.sequence_length / (min_piece_tokens + around()) : 1;
   }
 
  private:

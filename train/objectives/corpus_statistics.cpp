@@ -72,9 +72,7 @@ void add(TextStatistics& sum, const TextStatistics& more) {
 class DocumentCounter {
  public:
   explicit DocumentCounter(const Packing& packing)
-      : across_(packing.options().cross_documents),
-        piece_(packing.longest_piece()),
-        least_(packing.options().minimum_piece) {}
+      : across_(packing.options().cross_documents), piece_(packing.longest_piece()) {}
 
   /// Begins with the documents of another source.
   void add_source(const Packing& packing) {
@@ -95,7 +93,7 @@ class DocumentCounter {
       report_.cut += begin / piece_ != last / piece_;
     } else {
       const std::int64_t rest = document.length % piece_;
-      report_.cut += document.length / piece_ + (rest >= least_) > 1;
+      report_.cut += document.length / piece_ + (rest >= min_piece_tokens) > 1;
       report_.dropped += is_dropped(rest);
     }
   }
@@ -112,10 +110,10 @@ class DocumentCounter {
   }
 
  private:
-  bool is_dropped(std::int64_t rest) const { return rest > 0 && rest < least_; }
+  bool is_dropped(std::int64_t rest) const { return rest > 0 && rest < min_piece_tokens; }
 
   bool across_;
-  std::int64_t piece_, least_;
+  std::int64_t piece_;
   DocumentStatistics report_;
   std::map<std::int64_t, std::int64_t> lengths_;  // at most about √(2n) entries for n tokens
 };

@@ -29,17 +29,6 @@ TEST(Packing, CutsDocumentsAndDropsShortRemains) {
   EXPECT_EQ(all_ranges(packing),
             (std::vector<Ranges>{
                 {{0, 8}}, {{8, 8}}, {{17, 8}}, {{25, 2}}, {{28, 2}}, {{30, 8}}, {{38, 8}}}));
-  const Packing all(open_set(folder / "x"), {.sequence_length = 10, .minimum_piece = 1});
-  EXPECT_EQ(all_ranges(all), (std::vector<Ranges>{{{0, 8}},
-                                                  {{8, 8}},
-                                                  {{16, 1}},
-                                                  {{17, 8}},
-                                                  {{25, 2}},
-                                                  {{27, 1}},
-                                                  {{28, 2}},
-                                                  {{30, 8}},
-                                                  {{38, 8}},
-                                                  {{46, 1}}}));
 }
 
 TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
@@ -175,7 +164,7 @@ TEST(Packing, RefusesOptionsThatLeaveNothing) {
             "packing: no document of the data set has 2 tokens; give longer texts");
   EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 3}); }),
             "packing: sequences of 3 tokens, of which 2 are cls and sep, cannot hold pieces of 2; "
-            "at least 4 and minimum_piece + 2 expected");
+            "at least 4 expected");
 }
 
 }  // namespace
