@@ -1,7 +1,5 @@
 #include "data/tokenizers/pipeline/pre_tokenizers.h"
 
-#include <algorithm>
-
 #include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -28,56 +26,40 @@ Delimiter read_delimiter(const JsonPart& part) {
       printable(name)));
 }
 
-struct Part {
-  ByteRange range;
-  bool is_match;
-};
-
-/// Joins the parts of a word as `delimiter` says and appends the resulting ranges.
-void join_parts(const std::vector<Part>& parts, Delimiter delimiter, std::uint32_t offset,
-                std::vector<ByteRange>& words) {
-  const std::size_t first = words.size();
-  bool last_matched = false;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto& [range, is_match] = parts[i];
-    if (delimiter == Delimiter::removed && is_match) continue;
-    const bool follows =
-        i > 0 && ((delimiter == Delimiter::contiguous && is_match == last_matched) ||
-                  (delimiter == Delimiter::merged_with_previous && is_match && !last_matched) ||
-                  (delimiter == Delimiter::merged_with_next && !is_match && last_matched));
-    if (follows)
-      words.back().end = offset + range.end;
-    else
-      words.push_back({offset + range.begin, offset + range.end});
-    last_matched = is_match;
-  }
-  words.erase(std::remove_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(),
-                             [](const ByteRange& word) { return word.size() == 0; }),
-              words.end());
-}
-
 /// Splits each word by find(text of the word, matches). `find` appends the matches in order; the
-/// text between them forms parts too.
+/// text between them forms parts too. Joins the parts of a word as `delimiter` says.
 template <class Find>
 void split(Words& words, Delimiter delimiter, bool invert, const Find& find) {
   std::vector<ByteRange> made, matches;
-  std::vector<Part> parts;
   made.reserve(words.ranges.size());
   for (std::size_t i = 0; i < words.ranges.size(); ++i) {
     const std::string_view word = words[i];
+    const std::uint32_t offset = words.ranges[i].begin;
+    bool first = true, last_matched = false;
+    const auto put = [&](std::uint32_t begin, std::uint32_t end, bool is_match) {
+      if (delimiter == Delimiter::removed && is_match) return;
+      const bool follows =
+          !first && ((delimiter == Delimiter::contiguous && is_match == last_matched) ||
+                     (delimiter == Delimiter::merged_with_previous && is_match && !last_matched) ||
+                     (delimiter == Delimiter::merged_with_next && !is_match && last_matched));
+      if (follows)
+        made.back().end = offset + end;
+      else
+        made.push_back({offset + begin, offset + end});
+      first = false;
+      last_matched = is_match;
+    };
     matches.clear();
-    parts.clear();
     find(word, matches);
     std::uint32_t done = 0;
     for (const ByteRange& match : matches) {
-      if (match.begin > done) parts.push_back({{done, match.begin}, invert});
-      parts.push_back({match, !invert});
+      if (match.begin > done) put(done, match.begin, invert);
+      put(match.begin, match.end, !invert);
       done = match.end;
     }
-    if (done < word.size())
-      parts.push_back({{done, static_cast<std::uint32_t>(word.size())}, invert});
-    join_parts(parts, delimiter, words.ranges[i].begin, made);
+    if (done < word.size()) put(done, static_cast<std::uint32_t>(word.size()), invert);
   }
+  std::erase_if(made, [](const ByteRange& range) { return range.size() == 0; });
   words.ranges = std::move(made);
 }
 
