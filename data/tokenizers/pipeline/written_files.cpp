@@ -38,7 +38,7 @@ std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length)
 
 /// PreTrainedTokenizerFast takes tokenizer.json as it is. Version 5 leaves out token_type_ids, and
 /// version 4 the space before a text, unless the file says so.
-OrderedJson tokenizer_config(const TokenizerParts& parts) {
+OrderedJson tokenizer_config(const TokenizerParts& parts, bool token_types) {
   const TokenizerSettings& settings = parts.settings;
   OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   const auto id_of = [&](Role::Index role) {
@@ -57,7 +57,7 @@ OrderedJson tokenizer_config(const TokenizerParts& parts) {
   config["added_tokens_decoder"] = decoder;
   if (parts.adds_prefix_space) config["add_prefix_space"] = true;
   if (settings.splits_special) config["split_special_tokens"] = true;
-  config["model_input_names"] = parts.token_types
+  config["model_input_names"] = parts.token_types && token_types
                                     ? OrderedJson{"input_ids", "token_type_ids", "attention_mask"}
                                     : OrderedJson{"input_ids", "attention_mask"};
   config["clean_up_tokenization_spaces"] = settings.clean_up_spaces;
@@ -68,15 +68,14 @@ OrderedJson tokenizer_config(const TokenizerParts& parts) {
 
 std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length,
                                          bool token_types) {
-  OrderedJson config = tokenizer_config(parts);
-  if (!token_types) config["model_input_names"] = {"input_ids", "attention_mask"};
+  OrderedJson config = tokenizer_config(parts, token_types);
   config["model_max_length"] = max_length;
   return {{"tokenizer.json", tokenizer_json(parts, max_length)},
           {"tokenizer_config.json", config.dump(2) + "\n"}};
 }
 
 std::string definition_of(const TokenizerParts& parts) {
-  return tokenizer_json(parts, 0) + tokenizer_config(parts).dump();
+  return tokenizer_json(parts, 0) + tokenizer_config(parts, true).dump();
 }
 
 }  // namespace nystrom
