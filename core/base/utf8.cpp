@@ -42,24 +42,22 @@ std::size_t count_characters(std::string_view text) {
   return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_utf8_continuation));
 }
 
-char32_t next_code_point(std::string_view text, std::size_t& position) {
+char32_t next_beyond_ascii(std::string_view text, std::size_t& position) {
   const std::size_t length = utf8_length(text[position]);
   const auto byte = [&](std::size_t i) {
     return static_cast<char32_t>(static_cast<unsigned char>(text[position + i]));
   };
-  char32_t code_point = length == 1 ? byte(0) : byte(0) & (0x7Fu >> length);
+  char32_t code_point = byte(0) & (0x7Fu >> length);
   for (std::size_t i = 1; i < length; ++i) code_point = code_point << 6 | (byte(i) & 0x3F);
   position += length;
   return code_point;
 }
 
-void append_utf8(std::string& text, char32_t code_point) {
+void append_beyond_ascii(std::string& text, char32_t code_point) {
   const auto put = [&](char32_t byte) {
     text += static_cast<char>(static_cast<unsigned char>(byte));
   };
-  if (code_point < 0x80) {
-    put(code_point);
-  } else if (code_point < 0x800) {
+  if (code_point < 0x800) {
     put(0xC0 | code_point >> 6), put(0x80 | (code_point & 0x3F));
   } else if (code_point < 0x10000) {
     put(0xE0 | code_point >> 12), put(0x80 | (code_point >> 6 & 0x3F)),

@@ -31,10 +31,24 @@ inline bool is_utf8_continuation(char byte) {
 /// The number of characters in valid UTF-8.
 std::size_t count_characters(std::string_view text);
 
+// next_code_point and append_utf8 of a character beyond ASCII.
+char32_t next_beyond_ascii(std::string_view text, std::size_t& position);
+void append_beyond_ascii(std::string& text, char32_t code_point);
+
 /// The character at `position` of valid UTF-8. Advances `position` behind it.
-char32_t next_code_point(std::string_view text, std::size_t& position);
+inline char32_t next_code_point(std::string_view text, std::size_t& position) {
+  const auto byte = static_cast<unsigned char>(text[position]);
+  if (byte >= 0x80) return next_beyond_ascii(text, position);
+  ++position;
+  return byte;
+}
 
 /// Appends a character.
-void append_utf8(std::string& text, char32_t code_point);
+inline void append_utf8(std::string& text, char32_t code_point) {
+  if (code_point < 0x80)
+    text += static_cast<char>(code_point);
+  else
+    append_beyond_ascii(text, code_point);
+}
 
 }  // namespace nystrom

@@ -89,10 +89,7 @@ void AlignedText::transform(const std::vector<Change>& changes, std::size_t remo
       pass();
       for (int i = change; i < 0; ++i) pass();
     }
-    if (character < 0x80)
-      made.text_ += static_cast<char>(character);
-    else
-      append_utf8(made.text_, character);
+    append_utf8(made.text_, character);
     made.origin_.resize(made.text_.size(), origin);
   }
   take(std::move(made));

@@ -92,12 +92,7 @@ class AlignedText {
 /// Calls use(character) for each character of valid UTF-8.
 template <class Use>
 void for_each_character(std::string_view text, const Use& use) {
-  for (std::size_t position = 0; position < text.size();) {
-    if (static_cast<unsigned char>(text[position]) < 0x80)
-      use(static_cast<char32_t>(text[position++]));
-    else
-      use(next_code_point(text, position));
-  }
+  for (std::size_t position = 0; position < text.size();) use(next_code_point(text, position));
 }
 
 template <class Keep>
@@ -126,14 +121,8 @@ void AlignedText::map(const Map& map) {
   made.reserve(text_.size());
   bool same_places = true;
   for (std::size_t position = 0; same_places && position < text_.size();) {
-    if (static_cast<unsigned char>(text_[position]) < 0x80) {
-      const char32_t mapped = map(static_cast<char32_t>(text_[position++]));
-      same_places = mapped < 0x80;
-      made += static_cast<char>(mapped);
-    } else {
-      append_utf8(made, map(next_code_point(text_, position)));
-      same_places = made.size() == position;
-    }
+    append_utf8(made, map(next_code_point(text_, position)));
+    same_places = made.size() == position;
   }
   if (same_places) {
     text_ = std::move(made);
