@@ -72,14 +72,13 @@ void AlignedText::reserve(std::size_t bytes) {
   origin_.reserve(bytes);
 }
 
-void AlignedText::transform(const std::vector<Change>& changes, std::size_t removed) {
+void AlignedText::transform(const std::vector<Change>& changes) {
   AlignedText made;
   made.reserve(text_.size());
   std::size_t at = 0;  // offset in the old text
   const auto pass = [&] {
     if (at < text_.size()) at += utf8_length(text_[at]);
   };
-  for (; removed > 0; --removed) pass();
   for (const auto& [character, change] : changes) {
     ByteRange origin;
     if (change > 0 || at >= text_.size()) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/utf8.h"
@@ -61,9 +62,8 @@ class AlignedText {
   void append(std::string_view text, ByteRange origin);
   void reserve(std::size_t bytes);
 
-  /// Replaces the text by a list of changes. The first `removed` old characters are dropped before
-  /// the first change.
-  void transform(const std::vector<Change>& changes, std::size_t removed = 0);
+  /// Replaces the text by a list of changes.
+  void transform(const std::vector<Change>& changes);
   /// Keeps the characters for which keep(character) is true.
   template <class Keep>
   void filter(const Keep& keep);
@@ -97,21 +97,17 @@ void for_each_character(std::string_view text, const Use& use) {
 
 template <class Keep>
 void AlignedText::filter(const Keep& keep) {
-  std::vector<Change> changes;
-  std::size_t removed_in_front = 0;
-  bool all = true;
-  for_each_character(text_, [&](char32_t c) {
-    if (keep(c)) {
-      changes.push_back({c, 0});
-      return;
-    }
-    all = false;
-    if (changes.empty())
-      ++removed_in_front;
-    else
-      --changes.back().change;
-  });
-  if (!all) transform(changes, removed_in_front);
+  AlignedText made;
+  std::size_t done = 0;  // the end of the last removed character
+  for (std::size_t position = 0; position < text_.size();) {
+    const std::size_t begin = position;
+    if (keep(next_code_point(text_, position))) continue;
+    made.append(*this, byte_range(done, begin));
+    done = position;
+  }
+  if (done == 0) return;
+  made.append(*this, byte_range(done, text_.size()));
+  take(std::move(made));
 }
 
 template <class Map>
