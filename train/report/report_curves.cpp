@@ -59,8 +59,9 @@ std::vector<std::string> ordered(const std::set<std::string>& metrics,
     const bool held_out = name.starts_with(validation_prefix);
     const auto last = std::find(of_training.begin(), of_training.end(), base_of(name));
     if (last != of_training.end()) return 100 + static_cast<int>(last - of_training.begin());
-    if (base_of(name) == decisive) return held_out ? 0 : 10;
-    if (base_of(name) == "loss") return held_out ? 1 : 11;
+    const std::string base = name == decisive ? name : base_of(name);  // mean_average_precision
+    if (base == decisive) return held_out ? 0 : 10;
+    if (base == "loss") return held_out ? 1 : 11;
     return held_out ? 2 : 12;
   };
   std::vector<std::string> order;
