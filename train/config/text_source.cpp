@@ -13,6 +13,9 @@ namespace {
 constexpr const char* name_letters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 
+/// The smallest share of a source among the weights of all.
+constexpr double least_source_share = 1e-6;
+
 bool has_name(const TextSource& source) { return !source.name.empty(); }
 
 void check_names(const std::string& option, const std::vector<TextSource>& entries,

@@ -33,9 +33,6 @@ void fields(V& v, TextSource& c) {
     positive);
 }
 
-/// The smallest share of a source among the weights of all.
-inline constexpr double least_source_share = 1e-6;
-
 /// The sources of data.train or data.validation: patterns alone are one source without a name.
 std::vector<TextSource> sources_of(const std::vector<TextSource>& entries);
 
