@@ -39,15 +39,6 @@ bool is_mark(std::string_view value) {
   return value.size() == 1 && std::string_view(",|>&*!%@`?:-#").find(value[0]) != value.npos;
 }
 
-YamlNode quoted_text(std::string_view text, std::size_t source) {
-  YamlNode node;
-  node.kind = YamlNode::Kind::scalar;
-  node.text = text;
-  node.quoted = true;
-  node.mark = {source};
-  return node;
-}
-
 /// Whether YAML would read less than the whole of a plain text.
 bool loses_part(std::string_view value) {
   if (value.empty() || is_mark(value) || std::string_view("\"'[{").find(value[0]) != value.npos)
@@ -80,7 +71,12 @@ YamlNode override_tree(const std::string& text, std::size_t source) {
   if (value.empty())
     throw YamlError(
         {}, fmt::format("has no value; give one, or null, or an empty text: '{}=\"\"'", key));
-  YamlNode tree = is_mark(value) ? quoted_text(value, source) : parse_yaml(value, source);
+  YamlNode tree = is_mark(value) ? YamlNode{.kind = YamlNode::Kind::scalar,
+                                            .text = std::string(value),
+                                            .quoted = true,
+                                            .mark = {source},
+                                            .entries = {}}
+                                 : parse_yaml(value, source);
   if (loses_part(value))
     throw YamlError(
         {}, fmt::format("of {} YAML drops a comment, a mark or blanks at its ends; put it in "
@@ -91,12 +87,9 @@ YamlNode override_tree(const std::string& text, std::size_t source) {
     if (depth == 32) throw YamlError({}, "the key has more than 32 parts");
     const std::size_t dot = end == 0 ? std::string::npos : key.rfind('.', end - 1);
     const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
-    YamlNode parent;
-    parent.kind = YamlNode::Kind::mapping;
-    parent.mark = {source};
-    parent.dotted = true;
-    parent.entries.push_back(
-        {.key = key.substr(begin, end - begin), .mark = {source}, .value = std::move(tree)});
+    YamlNode parent{
+        .kind = YamlNode::Kind::mapping, .mark = {source}, .entries = {}, .dotted = true};
+    parent.entries.push_back({key.substr(begin, end - begin), {source}, std::move(tree)});
     tree = std::move(parent);
     end = dot;
   }

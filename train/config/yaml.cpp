@@ -82,10 +82,7 @@ class TreeBuilder final : public YAML::EventHandler {
   };
 
   YamlNode make_node(const YAML::Mark& mark, YamlNode::Kind kind) const {
-    YamlNode node;
-    node.kind = kind;
-    node.mark = from_yaml_cpp(mark, source_);
-    return node;
+    return {.kind = kind, .mark = from_yaml_cpp(mark, source_), .entries = {}};
   }
 
   static void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
@@ -123,7 +120,7 @@ class TreeBuilder final : public YAML::EventHandler {
       parent.key_read = false;
     } else {
       if (node.kind != YamlNode::Kind::scalar) throw YamlError(node.mark, "a key must be a word");
-      parent.node.entries.push_back({.key = std::move(node.text), .mark = node.mark, .value = {}});
+      parent.node.entries.push_back({.key = std::move(node.text), .mark = node.mark});
       parent.key_read = true;
     }
   }

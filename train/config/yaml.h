@@ -34,12 +34,12 @@ struct YamlNode {
   enum class Kind { null, scalar, list, mapping };
 
   Kind kind = Kind::null;
-  std::string text;     // of a scalar
-  bool quoted = false;  // a quoted scalar or a block of text: never a number, true, false or null
-  YamlMark mark;        // of a null in a mapping: that of its key
-  std::vector<YamlNode> items;     // of a list
-  std::vector<YamlEntry> entries;  // of a mapping, as written: keys may be duplicates
-  bool dotted = false;             // a mapping that stands for the key a.b of an override
+  std::string text = {};  // of a scalar
+  bool quoted = false;    // a quoted scalar or a block of text: never a number, true, false or null
+  YamlMark mark = {};     // of a null in a mapping: that of its key
+  std::vector<YamlNode> items = {};  // of a list
+  std::vector<YamlEntry> entries;    // of a mapping, as written: keys may be duplicates
+  bool dotted = false;               // a mapping that stands for the key a.b of an override
 
   /// The first entry with `key`, or nullptr.
   const YamlEntry* find(std::string_view key) const;
@@ -48,7 +48,7 @@ struct YamlNode {
 struct YamlEntry {
   std::string key;
   YamlMark mark;
-  YamlNode value;
+  YamlNode value = {};
 };
 
 /// Thrown for a text that parse_yaml refuses, with the place of the error.
