@@ -88,7 +88,8 @@ void RecordFile::roll_back(std::int64_t last_step, std::int64_t last_evaluation)
       const auto step = record.find("step");
       if (step == record.end() || !step->is_number_integer()) continue;
       bool evaluation = false;
-      for (const auto& each : record.items()) evaluation |= each.key().starts_with("validation_");
+      for (const auto& each : record.items())
+        evaluation |= each.key().starts_with(validation_prefix);
       if (step->get<std::int64_t>() <= (evaluation ? last_evaluation : last_step))
         kept.write(line + "\n");
     }

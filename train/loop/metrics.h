@@ -17,6 +17,9 @@ namespace nystrom {
 /// Names and values of one record, in order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
+/// Names of metrics on held-out data begin with it.
+inline constexpr std::string_view validation_prefix = "validation_";
+
 /// Means over the steps since the last record. Loss and speed of single steps vary too much to be
 /// useful.
 class StepMeans {

@@ -227,7 +227,8 @@ void RunLogger::record_step(const StepResult& done, const StepOptions& options, 
 
 Metrics RunLogger::evaluation(std::int64_t step, const Score& score, const std::string& samples) {
   Metrics metrics;
-  for (const auto& [name, value] : score.metrics) metrics.emplace_back("validation_" + name, value);
+  for (const auto& [name, value] : score.metrics)
+    metrics.emplace_back(std::string(validation_prefix) + name, value);
   if (metrics_) {
     // A start before this one may have recorded it, and ended before its next checkpoint.
     if (step == resumed_) metrics_->roll_back(step, step - 1);

@@ -7,6 +7,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "train/loop/metrics.h"
 
 namespace nystrom {
 namespace {

@@ -11,6 +11,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/config_io.h"
+#include "train/loop/metrics.h"
 #include "train/objectives/sweep.h"
 #include "train/report/report_page.h"
 #include "train/state/checkpoint.h"

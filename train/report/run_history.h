@@ -14,9 +14,6 @@
 
 namespace nystrom {
 
-/// Names of metrics on held-out data begin with it.
-inline constexpr std::string_view validation_prefix = "validation_";
-
 /// One evaluation on held-out data. Names of metrics have no "validation_" in front.
 struct EvaluationRecord {
   std::int64_t step = 0;
