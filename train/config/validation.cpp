@@ -252,13 +252,11 @@ void check_distillation(const RunConfig& config, Problems& found) {
 
 /// A folder that is made: `~` and `$HOME` would be made by that name.
 void check_new_folder(const char* key, const std::string& folder, Problems& found) {
-  const auto names_variable = [&](std::size_t at) {
-    return at + 1 < folder.size() && folder[at] == '$' &&
-           (folder[at + 1] == '{' || folder[at + 1] == '_' ||
-            std::isalpha(static_cast<unsigned char>(folder[at + 1])));
+  const auto begins_variable = [](char c, char next) {
+    return c == '$' &&
+           (next == '{' || next == '_' || std::isalpha(static_cast<unsigned char>(next)));
   };
-  bool variable = false;
-  for (std::size_t at = 0; at < folder.size(); ++at) variable |= names_variable(at);
+  const bool variable = std::ranges::adjacent_find(folder, begins_variable) != folder.end();
   if (folder == "~" || folder.starts_with("~/") || variable)
     add_problem(found, {key},
                 "{} is {}, and only a shell replaces {}; write the folder out, such as "

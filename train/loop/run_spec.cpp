@@ -7,7 +7,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/encoder.h"
-#include "data/tasks/feature_file.h"
 #include "data/text/match_files.h"
 #include "data/text/text.h"
 #include "data/tokenizers/tokenizer_folder.h"

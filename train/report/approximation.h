@@ -1,7 +1,6 @@
 // The studies of nystrom approximation: the quality and the cost of Nyström attention.
 #pragma once
 
-#include "core/base/fields.h"
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
