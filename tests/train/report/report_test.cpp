@@ -147,6 +147,16 @@ TEST(Report, OfATaskBeginsWithItsMetric) {
   EXPECT_LT(page.find(">Loss</text>"), page.find(">Training</h2>"));
 }
 
+TEST(Report, BeginsWithAMetricThatIsNamedLikeAMean) {
+  const TemporaryFolder folder;
+  const std::string page = page_of(
+      write_run(folder, "run",
+                "{\"step\":1,\"validation_loss\":4.5,\"validation_mean_average_precision\":0.25}\n",
+                "task: {kind: classification, multi_label: true, metric: mean_average_precision}\n"
+                "training: {epochs: 1}\n"));
+  EXPECT_LT(page.find(">Mean average precision</text>"), page.find(">Loss</text>"));
+}
+
 TEST(Report, FoldsTheMetricsOfLayersInTheirOrder) {
   const TemporaryFolder folder;
   std::string record = "{\"step\":1,\"loss\":5.0";
