@@ -13,6 +13,7 @@
 #include "data/text/table_reader.h"
 #include "data/text/words.h"
 #include "train/objectives/text_embedder.h"
+#include "train/objectives/vector_evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -208,12 +209,6 @@ bool is_nearer(const Neighbour& a, const Neighbour& b) {
   return a.score != b.score ? a.score > b.score : a.key < b.key;
 }
 
-double product(const float* a, const float* b, std::int64_t width) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < width; ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
 }  // namespace
 
 RankingScores score_ranking(std::span<const std::int64_t> ranked,
@@ -293,11 +288,8 @@ NearestNeighbours::NearestNeighbours(Tensor queries, std::int64_t k)
   require(k >= 1 && queries_.rank() == 2, "NearestNeighbours: {} of queries {}", k,
           queries_.shape());
   best_.resize(static_cast<std::size_t>(queries_.dim(0)));
-  const std::int64_t width = queries_.dim(1);
-  for (std::int64_t q = 0; q < queries_.dim(0); ++q) {
-    const float* const query = queries_.data<float>() + q * width;
-    lengths_.push_back(std::sqrt(product(query, query, width)));
-  }
+  for (std::int64_t q = 0; q < queries_.dim(0); ++q)
+    lengths_.push_back(std::sqrt(inner_product(queries_, q, queries_, q)));
 }
 
 void NearestNeighbours::add(const Tensor& vectors, std::span<const std::int64_t> keys) {
@@ -317,15 +309,12 @@ void NearestNeighbours::add(const Tensor& vectors, std::span<const std::int64_t>
 /// Compares vectors with block_queries queries from `first` on. Products in f32 select candidates.
 void NearestNeighbours::add_block(const Tensor& vectors, std::span<const std::int64_t> keys,
                                   std::int64_t first) {
-  const std::int64_t width = vectors.dim(1);
   const std::int64_t last = std::min(first + block_queries, queries_.dim(0));
   const Tensor products =
       linear(Var(queries_.slice(0, first, last)), Var(vectors)).value().contiguous();
   double longest = 0;
-  for (std::int64_t i = 0; i < vectors.dim(0); ++i) {
-    const float* const vector = vectors.data<float>() + i * width;
-    longest = std::max(longest, product(vector, vector, width));
-  }
+  for (std::int64_t i = 0; i < vectors.dim(0); ++i)
+    longest = std::max(longest, inner_product(vectors, i, vectors, i));
   for (std::int64_t q = first; q < last; ++q) {
     std::vector<Neighbour>& heap = best_[static_cast<std::size_t>(q)];
     const float* const row = products.data<float>() + (q - first) * vectors.dim(0);
@@ -333,9 +322,8 @@ void NearestNeighbours::add_block(const Tensor& vectors, std::span<const std::in
     const double slack = 1e-5 * lengths_[static_cast<std::size_t>(q)] * std::sqrt(longest);
     for (std::int64_t i = 0; i < vectors.dim(0); ++i) {
       if (heap.size() == k_ && row[i] < heap.front().score - slack) continue;
-      const double exact =
-          product(queries_.data<float>() + q * width, vectors.data<float>() + i * width, width);
-      const Neighbour found{keys[static_cast<std::size_t>(i)], static_cast<float>(exact)};
+      const Neighbour found{keys[static_cast<std::size_t>(i)],
+                            static_cast<float>(inner_product(queries_, q, vectors, i))};
       require_input(std::isfinite(found.score),
                     "the product of two vectors is {}; vectors of length 1 have none so large",
                     found.score);
