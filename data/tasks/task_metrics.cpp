@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "core/check.h"
 
@@ -17,6 +18,19 @@ void check_sizes(const A& truth, const B& predicted) {
 template <class Number>
 double share(Number part, Number whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+/// The counts of every class in truth or predictions.
+std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth,
+                                                  std::span<const std::int64_t> predicted) {
+  check_sizes(truth, predicted);
+  std::map<std::int64_t, ClassCounts> classes;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    ++classes[truth[i]].truth;
+    ++classes[predicted[i]].predicted;
+    classes[truth[i]].correct += truth[i] == predicted[i];
+  }
+  return classes;
 }
 
 bool is_constant(std::span<const double> values) {
@@ -95,18 +109,6 @@ double average_precision(const LabelSets& sets, std::int64_t label) {
 
 PrecisionRecall ClassCounts::score() const {
   return {share(correct, predicted), share(correct, truth), share(2 * correct, truth + predicted)};
-}
-
-std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth,
-                                                  std::span<const std::int64_t> predicted) {
-  check_sizes(truth, predicted);
-  std::map<std::int64_t, ClassCounts> classes;
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    ++classes[truth[i]].truth;
-    ++classes[predicted[i]].predicted;
-    classes[truth[i]].correct += truth[i] == predicted[i];
-  }
-  return classes;
 }
 
 double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {

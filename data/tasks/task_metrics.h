@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -27,9 +26,6 @@ struct ClassCounts {
   std::int64_t truth = 0, predicted = 0, correct = 0;
   PrecisionRecall score() const;
 };
-/// The counts of every class in truth or predictions.
-std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth,
-                                                  std::span<const std::int64_t> predicted);
 
 /// The scores of class `positive` against all others.
 PrecisionRecall binary_f1(std::span<const std::int64_t> truth,

@@ -109,6 +109,19 @@ std::vector<fs::path> models_below(const fs::path& folder, int levels = 2) {
   return found;
 }
 
+/// The snapshot that refs/main names in a model's folder of the cache (models--ORG--NAME); nothing
+/// if it is not there.
+std::optional<fs::path> main_snapshot(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder / "refs" / "main", ignored)) return std::nullopt;
+  const std::string commit = read_text_file(folder / "refs" / "main");
+  const fs::path snapshot = folder / "snapshots" / commit.substr(0, commit.find_first_of("/ \r\n"));
+  if (commit.starts_with('.') || snapshot.filename().empty() ||
+      !fs::is_directory(snapshot, ignored))
+    return std::nullopt;
+  return snapshot;
+}
+
 struct Reason {
   std::string_view model_types, reason;
 };
@@ -159,17 +172,6 @@ bool is_hub_name(const std::string& name) {
   const std::size_t slash = name.find('/');
   return slash == name.npos ? is_word(name)
                             : is_word(name.substr(0, slash)) && is_word(name.substr(slash + 1));
-}
-
-std::optional<fs::path> main_snapshot(const fs::path& folder) {
-  std::error_code ignored;
-  if (!fs::exists(folder / "refs" / "main", ignored)) return std::nullopt;
-  const std::string commit = read_text_file(folder / "refs" / "main");
-  const fs::path snapshot = folder / "snapshots" / commit.substr(0, commit.find_first_of("/ \r\n"));
-  if (commit.starts_with('.') || snapshot.filename().empty() ||
-      !fs::is_directory(snapshot, ignored))
-    return std::nullopt;
-  return snapshot;
 }
 
 std::optional<fs::path> find_in_hub_cache(const std::string& name) {

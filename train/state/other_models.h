@@ -17,10 +17,6 @@ std::filesystem::path hub_cache();
 /// Whether `name` has the form of a model on the hub: "org/name", or "name" alone.
 bool is_hub_name(const std::string& name);
 
-/// The snapshot that refs/main names in a model's folder of the cache (models--ORG--NAME); nothing
-/// if it is not there.
-std::optional<std::filesystem::path> main_snapshot(const std::filesystem::path& folder);
-
 /// The folder of the model that the hub calls `name`: the snapshot of its branch main. Nothing if
 /// the cache does not have it, or the name has another form.
 std::optional<std::filesystem::path> find_in_hub_cache(const std::string& name);
