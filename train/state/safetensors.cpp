@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
@@ -26,8 +27,7 @@ void put_in_order(std::span<const std::byte> stored, const StoredTensor& tensor,
   }
 }
 
-void check_names(const std::vector<NamedTensor>& sorted,
-                 const std::map<std::string, std::string>& metadata) {
+void check_names(const std::vector<NamedTensor>& sorted) {
   std::map<std::string, int> count;
   for (const NamedTensor& entry : sorted) {
     require(is_tensor_name(entry.name),
@@ -35,9 +35,6 @@ void check_names(const std::vector<NamedTensor>& sorted,
             printable(entry.name));
     require(++count[entry.name] == 1, "tensor {} would be written twice", entry.name);
   }
-  for (const auto& [key, value] : metadata)
-    require(key.find("nystrom") == std::string::npos && key.find("integrity") == std::string::npos,
-            "metadata key \"{}\" is reserved for checksums", printable(key));
 }
 
 }  // namespace
@@ -53,19 +50,17 @@ TensorFile TensorFile::open_inside(const std::filesystem::path& folder, const st
 
 TensorFile::TensorFile(InputFile file, TensorFormat format) : file_(std::move(file)) {
   with_context(printable_path(file_.path()), [&] {
-    if (format == TensorFormat::state_dict)
-      header_.tensors = read_state_dict(file_);
-    else
-      header_ = read_safetensors_header(file_);
+    tensors_ = format == TensorFormat::state_dict ? read_state_dict(file_)
+                                                  : read_safetensors_header(file_).tensors;
   });
-  for (std::size_t i = 0; i < header_.tensors.size(); ++i) index_[header_.tensors[i].name] = i;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) index_[tensors_[i].name] = i;
 }
 
 const StoredTensor& TensorFile::stored(const std::string& name) const {
   const auto found = index_.find(name);
   require_input(found != index_.end(), "{}: has no tensor {}", printable_path(path()),
                 printable(name));
-  return header_.tensors[found->second];
+  return tensors_[found->second];
 }
 
 Tensor TensorFile::read(const std::string& name, NonFinite non_finite) const {
@@ -97,16 +92,14 @@ Tensor TensorFile::read(const std::string& name, NonFinite non_finite) const {
 }
 
 std::string write_safetensors(const std::filesystem::path& path,
-                              const std::vector<NamedTensor>& tensors,
-                              const std::map<std::string, std::string>& metadata) {
+                              const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> sorted = tensors;
   std::sort(sorted.begin(), sorted.end(), [](const NamedTensor& a, const NamedTensor& b) {
     const DType type_a = a.tensor.dtype(), type_b = b.tensor.dtype();
     return type_a != type_b ? is_stored_before(type_a, type_b) : a.name < b.name;
   });
-  check_names(sorted, metadata);
+  check_names(sorted);
   SafetensorsHeader header;
-  header.metadata = metadata;
   header.metadata["format"] = "pt";
   std::int64_t position = 0;
   for (NamedTensor& entry : sorted) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -34,9 +33,7 @@ class TensorFile {
 
   const std::filesystem::path& path() const { return file_.path(); }
   /// All tensors, in the order of a safetensors file's bytes or of a state dict's entries.
-  const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
-  /// The metadata without the checksums.
-  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
   bool contains(const std::string& name) const { return index_.contains(name); }
   /// The type, shape and position of a tensor. Throws when it does not exist.
   const StoredTensor& stored(const std::string& name) const;
@@ -50,7 +47,7 @@ class TensorFile {
   TensorFile(InputFile file, TensorFormat format);
 
   InputFile file_;
-  SafetensorsHeader header_;
+  std::vector<StoredTensor> tensors_;
   std::unordered_map<std::string, std::size_t> index_;
 };
 
@@ -62,13 +59,11 @@ class TensorFile {
 /// files, and tensors that exceed or repeat their storage.
 std::vector<StoredTensor> read_state_dict(const InputFile& file);
 
-/// Writes `tensors`, from any device, with their checksums and with `metadata`, to which "format":
-/// "pt" is added. The layout is Hugging Face's: by type, then by name. The file appears complete
-/// and durable, or not at all. Returns the checksum of the file. Throws an InputError when the
-/// system refuses. Throws an Error for invalid or duplicate names, and for metadata keys that are
-/// reserved for checksums.
+/// Writes `tensors`, from any device, with their checksums and the metadata "format": "pt". The
+/// layout is Hugging Face's: by type, then by name. The file appears complete and durable, or not
+/// at all. Returns the checksum of the file. Throws an InputError when the system refuses, and an
+/// Error for invalid or duplicate names.
 std::string write_safetensors(const std::filesystem::path& path,
-                              const std::vector<NamedTensor>& tensors,
-                              const std::map<std::string, std::string>& metadata = {});
+                              const std::vector<NamedTensor>& tensors);
 
 }  // namespace nystrom

@@ -40,10 +40,8 @@ std::vector<NamedTensor> every_type() {
 
 TEST(Safetensors, EveryTypeSurvivesARoundTrip) {
   const TemporaryFolder folder;
-  write_safetensors(folder / "a.safetensors", every_type(), {{"note", "grüße\n\"x\""}});
+  write_safetensors(folder / "a.safetensors", every_type());
   const auto file = TensorFile::open(folder / "a.safetensors");
-  EXPECT_EQ(file.metadata().at("note"), "grüße\n\"x\"");
-  EXPECT_EQ(file.metadata().at("format"), "pt");
   EXPECT_EQ(file.tensors().size(), every_type().size());
   for (const NamedTensor& expected : every_type()) {
     ASSERT_TRUE(file.contains(expected.name));
@@ -160,13 +158,12 @@ TEST(Safetensors, AFileThatShrinksWhileReadIsReported) {
       (folder / "a").string() + ": ends at byte 64, 1 more expected: it changed while being read");
 }
 
-TEST(SafetensorsWriter, RefusesNamesAndKeysThatCannotBeRead) {
+TEST(SafetensorsWriter, RefusesNamesThatCannotBeRead) {
   const TemporaryFolder folder;
   const Tensor one = Tensor::from<float>({1}, {1});
   EXPECT_THROW(write_safetensors(folder / "a", {{"a/b", one}}), Error);
   EXPECT_THROW(write_safetensors(folder / "a", {{"__metadata__", one}}), Error);
   EXPECT_THROW(write_safetensors(folder / "a", {{"a", one}, {"a", one}}), Error);
-  EXPECT_THROW(write_safetensors(folder / "a", {}, {{"nystrom.integrity", "{}"}}), Error);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
@@ -196,8 +193,7 @@ std::string small_file(const TemporaryFolder& folder) {
   write_safetensors(folder / "small",
                     {{"weight", Tensor::from(values, {5, 8})},
                      {"ids", Tensor::from<std::uint8_t>({1, 2, 3}, {3})},
-                     {"none", Tensor::from<float>(std::vector<float>{}, {0, 2})}},
-                    {{"step", "7"}});
+                     {"none", Tensor::from<float>(std::vector<float>{}, {0, 2})}});
   return read_bytes(folder / "small");
 }
 
