@@ -99,9 +99,7 @@ TaskScores span_scores(const TaskDataset& data, const std::vector<std::string>& 
 /// `scores` with its decisive metric.
 TaskScores decided(const TaskDataset& data, TaskScores scores) {
   scores.metric = enum_name(deciding_metric(data));
-  if (deciding_metric(data) == TaskMetric::loss) scores.decisive = NAN;  // not of predictions
-  for (const auto& [name, value] : scores.values)
-    if (name == scores.metric) scores.decisive = value;
+  scores.decisive = scores.value(scores.metric).value_or(NAN);  // loss: not of predictions
   return scores;
 }
 
@@ -211,6 +209,11 @@ double rounding_of(double value, DType dtype) {
 }
 
 }  // namespace
+
+std::optional<double> TaskScores::value(std::string_view name) const {
+  const auto found = std::ranges::find(values, name, &std::pair<std::string, double>::first);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
 
 std::vector<SampleOutputs> outputs_by_sample(const TaskDataset& data,
                                              std::span<const std::int64_t> samples,
@@ -331,10 +334,8 @@ TaskScores constant_scores(const TaskDataset& data) {
 }
 
 double constant_loss(const TaskDataset& data) {
-  if (data.target() == TaskTarget::value) {
-    for (const auto& [name, value] : constant_value_scores(data, Counted::windows).values)
-      if (name == "mse") return value;
-  }
+  if (data.target() == TaskTarget::value)
+    return *constant_value_scores(data, Counted::windows).value("mse");
   if (data.target() == TaskTarget::label_set)
     return constant_label_set_loss(true_label_sets(data, Counted::windows));
   std::map<std::int64_t, double> counts;

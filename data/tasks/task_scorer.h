@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,9 @@ struct TaskScores {
   /// Classes, up to max_confusion of them: how many examples of each (a row) got each (a column).
   std::vector<std::vector<std::int64_t>> confusion{};
   std::vector<ClassFigures> classes{};  ///< classes, up to max_confusion of them
+
+  /// A metric by its name; nothing if it is not among them.
+  std::optional<double> value(std::string_view name) const;
 };
 inline constexpr std::int64_t max_confusion = 200;
 

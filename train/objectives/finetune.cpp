@@ -1,7 +1,6 @@
 #include "train/objectives/finetune.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -73,7 +72,7 @@ class TaskObjective : public Objective {
                       [&](std::int64_t done) { progress(done, validation_->size()); });
     if (!best_ || better(evaluation.scores.decisive, *best_, !by_loss())) {
       best_ = evaluation.scores.decisive;
-      mse_ = value_of(evaluation.scores, "mse");
+      mse_ = evaluation.scores.value("mse");
     }
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
@@ -86,7 +85,7 @@ class TaskObjective : public Objective {
   /// A warning if the values of a regression are far off in the best evaluation, which their
   /// correlation does not tell; empty otherwise.
   std::string scale_warning(const TaskScores& constant) const {
-    const auto of_mean = value_of(constant, "mse");
+    const auto of_mean = constant.value("mse");
     if (!mse_ || !of_mean || !(*mse_ > *of_mean)) return "";
     return fmt::format(
         "mse {:.4g} is worse than that of always the mean, {:.4g}: the values are learned too "
@@ -97,12 +96,6 @@ class TaskObjective : public Objective {
 
  private:
   bool by_loss() const { return config_.task.metric == TaskMetric::loss; }
-
-  static std::optional<double> value_of(const TaskScores& scores, std::string_view metric) {
-    const auto found =
-        std::ranges::find(scores.values, metric, &std::pair<std::string, double>::first);
-    return found == scores.values.end() ? std::nullopt : std::optional(found->second);
-  }
 
   static std::optional<double> mean_value(const TaskDataset& train) {
     if (train.target() != TaskTarget::value) return std::nullopt;
