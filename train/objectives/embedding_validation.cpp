@@ -91,8 +91,9 @@ std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors&
 /// Pairs of texts, with or without a score.
 EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& source,
                              const std::shared_ptr<const Tokenizer>& tokenizer) {
-  const auto data =
-      std::make_shared<const EmbeddingTexts>(read_embedding_texts(config.task, source, *tokenizer));
+  EmbeddingTexts read = read_embedding_texts(config.task, source, *tokenizer);
+  read.tokens = {};  // vectors are made of the texts
+  const auto data = std::make_shared<const EmbeddingTexts>(std::move(read));
   const EmbeddingTexts& pairs = *data;
   const bool scored = pairs.roles == TextRoles::scores;
   require_input(scored || pairs.roles == TextRoles::pairs,
