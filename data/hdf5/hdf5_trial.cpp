@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "core/base/interruption.h"
 #include "core/base/printable.h"

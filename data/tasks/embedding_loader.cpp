@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/check.h"
 #include "core/rng.h"
 
 namespace nystrom {

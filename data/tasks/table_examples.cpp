@@ -1,7 +1,6 @@
 // Examples from tables, one a row.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include <nlohmann/json.hpp>

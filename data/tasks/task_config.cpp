@@ -1,7 +1,5 @@
 #include "data/tasks/task_config.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 
 #include "data/tasks/example_files.h"

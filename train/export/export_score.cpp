@@ -5,7 +5,6 @@
 #include <deque>
 
 #include "autograd/ops.h"
-#include "core/base/printable.h"
 #include "core/base/progress.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/stop_signals.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/log.h"
 #include "data/tasks/task_loader.h"
 #include "train/config/config.h"
 #include "train/distributed/communicator.h"

@@ -1,7 +1,6 @@
 #include "train/state/pickle.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <unordered_map>
 
