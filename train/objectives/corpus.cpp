@@ -214,8 +214,9 @@ auto with_remedy(const fs::path& entry, const F& f) {
   }
 }
 
-/// Opens the tokenizer of a checkpoint, or one that a run has trained into the cache.
-std::shared_ptr<const Tokenizer> open_trained_tokenizer(const fs::path& folder) {
+/// The tokenizer of a run: its own, that of a checkpoint, or one that was trained into the cache.
+std::shared_ptr<const Tokenizer> tokenizer_of(const RunSpec& spec, const fs::path& folder) {
+  if (spec.tokenizer) return spec.tokenizer;
   if (!fs::exists(folder / tokenizer_key_file)) return open_tokenizer(folder);
   return with_remedy(folder, [&] {
     std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(folder);
@@ -352,13 +353,21 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
   return opened;
 }
 
-void open_datasets(Corpus& corpus, const CorpusFiles& files) {
+/// Opens the data sets, and warns of what cannot be read as text in any source.
+void open_datasets(Corpus& corpus, const CorpusFiles& files, const RunConfig& config, Log& log) {
   const bool split = files.validation.empty();
   with_remedy(corpus.token_folder, [&] {
     corpus.train = open_sources(corpus.token_folder, training_set, files.train);
     corpus.validation =
         open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
   });
+  const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
+    for (const CorpusSource& source : sources)
+      report_unreadable(source.name.empty() ? option : option + " " + source.name, *source.tokens,
+                        config.data.max_unreadable, log);
+  };
+  report("data.train", corpus.train);
+  if (!split) report("data.validation", corpus.validation);
 }
 
 /// Tokenizes the pieces of text that `takes` accepts. Rank 0 writes the data set at `folder`. If
@@ -465,17 +474,6 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
     fill({});
 }
 
-/// Warns of what cannot be read as text in all sources.
-void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log) {
-  const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
-    for (const CorpusSource& source : sources)
-      report_unreadable(source.name.empty() ? option : option + " " + source.name, *source.tokens,
-                        config.data.max_unreadable, log);
-  };
-  report("data.train", corpus.train);
-  if (!config.data.validation.empty()) report("data.validation", corpus.validation);
-}
-
 }  // namespace
 
 std::shared_ptr<const TokenDataset> tokenize_text_option(
@@ -509,12 +507,10 @@ std::optional<Corpus> cached_corpus(const RunSpec& spec, Log& log) {
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(spec, files);
   if (!spec.tokenizer && !fs::exists(corpus.tokenizer_folder)) return std::nullopt;
-  corpus.tokenizer =
-      spec.tokenizer ? spec.tokenizer : open_trained_tokenizer(corpus.tokenizer_folder);
+  corpus.tokenizer = tokenizer_of(spec, corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) return std::nullopt;
-  open_datasets(corpus, files);
-  report_unreadable(config, corpus, log);
+  open_datasets(corpus, files, config, log);
   return corpus;
 }
 
@@ -550,8 +546,7 @@ Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator)
   stop_together();
   unless_stopped(make_tokenizer);  // for a process that does not see the files of rank 0
   stop_together();
-  corpus.tokenizer =
-      spec.tokenizer ? spec.tokenizer : open_trained_tokenizer(corpus.tokenizer_folder);
+  corpus.tokenizer = tokenizer_of(spec, corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   // Only rank 0 checks for the folder before it is written. A network file system may cache the
   // result "does not exist" for a minute.
@@ -568,8 +563,7 @@ Corpus prepare_corpus(const RunSpec& spec, Log& log, Communicator& communicator)
   corpus.token_use = std::make_shared<CacheUse>(corpus.token_folder);
   if (!given)
     CacheUse(corpus.tokenizer_folder);  // only records the time; the tokenizer is in memory already
-  open_datasets(corpus, files);
-  report_unreadable(config, corpus, log);
+  open_datasets(corpus, files, config, log);
   return corpus;
 }
 
