@@ -65,12 +65,10 @@ class CheckpointFolder {
   /// Creates the folder if absent. `keep` is the number of newest checkpoints to keep.
   CheckpointFolder(std::filesystem::path folder, std::int64_t keep);
 
-  /// Writes one file of a checkpoint to `path` and returns its checksum.
-  using WriteFile = std::function<std::string(const std::filesystem::path& path)>;
-  /// A file of a checkpoint: its name and the function that writes it.
+  /// A file of a checkpoint: its name, and what writes it to `path` and returns its checksum.
   struct File {
     std::string name;
-    WriteFile write;
+    std::function<std::string(const std::filesystem::path& path)> write;
   };
   static File text_file(std::string name, std::string content);
 

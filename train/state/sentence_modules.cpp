@@ -42,7 +42,7 @@ T member(const json& object, const char* key, T absent, const fs::path& file) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return absent;
   try {
-    if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::optional<std::int64_t>>)
+    if constexpr (std::is_same_v<T, std::int64_t>)
       require_input(found->is_number_integer() && found->get<std::int64_t>() >= 1,
                     "{}: {}: got {}, expected a whole number at least 1", printable_path(file), key,
                     printable(found->dump(), 60));
