@@ -370,12 +370,12 @@ void open_datasets(Corpus& corpus, const CorpusFiles& files, const RunConfig& co
   if (!split) report("data.validation", corpus.validation);
 }
 
-/// Tokenizes the pieces of text that `takes` accepts. Rank 0 writes the data set at `folder`. If
-/// `stop_requested` is true in any process, all processes throw Interrupted.
+/// Tokenizes the pieces of text that `takes` accepts. Rank 0 writes the data set at `folder`. After
+/// a signal to `stop`, which may be null, in any process all processes throw Interrupted.
 void write_tokens(const Files& files, const TextForm& form, std::size_t piece_bytes,
                   const Tokenizer& tokenizer, const fs::path& folder, Log& log,
                   const std::function<bool(const TextPiece&)>& takes, Communicator& communicator,
-                  const std::function<bool()>& stop_requested) {
+                  const StopSignals* stop) {
   // One piece for each thread of all processes, within limits that keep memory small.
   const double threads = communicator.sum(static_cast<double>(num_threads()));
   const std::size_t batch_bytes =
@@ -392,7 +392,7 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   std::size_t waiting = 0;
   std::int64_t documents = 0, single = 0, length = 0;  // single: of one token; length: of the last
   const auto flush = [&] {
-    if (communicator.sum(stop_requested() ? 1 : 0) > 0) interrupt();
+    if (communicator.sum(stop && stop->requested() ? 1 : 0) > 0) interrupt();
     encode_together(pieces, tokenizer, communicator);
     if (writer) {
       for (const Piece& piece : pieces) {
@@ -458,8 +458,7 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
         };
         with_context(name, [&] {
           write_tokens(texts.files, text_form(config.data), held_out.piece_bytes(), tokenizer,
-                       made / data_set_name(set, texts.source), log, takes, communicator,
-                       [&] { return stop.requested(); });
+                       made / data_set_name(set, texts.source), log, takes, communicator, &stop);
         });
         before = parts;
       }
@@ -482,7 +481,7 @@ std::shared_ptr<const TokenDataset> tokenize_text_option(
   Communicator alone;
   const auto all = [](const TextPiece&) { return true; };
   write_tokens(files, text_form(config.data), whole_pieces, tokenizer, folder, log,
-               takes ? takes : all, alone, [] { return false; });
+               takes ? takes : all, alone, nullptr);
   auto tokens = std::make_shared<TokenDataset>(TokenDataset::open(folder));
   report_unreadable("--text", *tokens, config.data.max_unreadable, log);
   warn_of_unknown("--text", *tokens, log);
