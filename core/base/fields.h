@@ -133,6 +133,14 @@ const char* enum_name(E value) {
   return "?";
 }
 
+/// The names of `values`.
+template <class E>
+std::vector<std::string> names_of(const std::vector<E>& values) {
+  std::vector<std::string> names;
+  for (const E value : values) names.emplace_back(enum_name(value));
+  return names;
+}
+
 // ---- Type traits for visitors ------------------------------------------------------------------
 
 template <class T>

@@ -12,13 +12,6 @@
 namespace nystrom {
 namespace {
 
-template <class E>
-std::string words(const std::vector<E>& values) {
-  std::vector<std::string> names;
-  for (const E value : values) names.emplace_back(enum_name(value));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 /// Adds a problem of these options of the section `task`.
 template <class... Args>
 void add(Problems& found, const std::vector<std::string>& options,
@@ -234,13 +227,14 @@ Problems problems(const TaskConfig& given) {
   if (task.format && std::ranges::find(formats, *task.format) == formats.end())
     add(found, {"format", "kind"},
         "task.format {} does not hold a task of kind {}; expected one of {}",
-        enum_name(*task.format), enum_name(kind), words(formats));
+        enum_name(*task.format), enum_name(kind), fmt::join(names_of(formats), ", "));
   const auto metrics = metrics_of(task);
   if (task.metric && std::ranges::find(metrics, *task.metric) == metrics.end())
     add(found, {"metric", "kind", "multi_label"},
         "task.metric {} does not measure a task of kind {}{}; expected one of {}",
         enum_name(*task.metric), enum_name(kind),
-        *task.multi_label ? " with several labels per text" : "", words(metrics));
+        *task.multi_label ? " with several labels per text" : "",
+        fmt::join(names_of(metrics), ", "));
   check_columns(task, found);
   check_labels(task, found);
   check_multi_label(task, found);

@@ -466,15 +466,13 @@ const char* constant_prediction(TaskTarget target) {
 TaskMetric deciding_metric(const TaskDataset& dataset) {
   const std::vector<TaskMetric> fitting = fitting_metrics(dataset);
   const TaskMetric metric = dataset.task().metric.value_or(fitting[0]);
-  std::vector<std::string> names;
-  for (const TaskMetric each : fitting) names.emplace_back(enum_name(each));
   require_input(std::ranges::find(fitting, metric) != fitting.end(),
                 "task.metric {} does not measure this task: {}; expected one of {}",
                 enum_name(metric),
                 dataset.target() == TaskTarget::value
                     ? "it predicts numbers"
                     : fmt::format("it has {} labels", dataset.labels().size()),
-                fmt::join(names, ", "));
+                fmt::join(names_of(fitting), ", "));
   return metric;
 }
 

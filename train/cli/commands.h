@@ -65,14 +65,6 @@ std::vector<std::string> names_of() {
   return names;
 }
 
-/// The names of `values`.
-template <class E>
-std::vector<std::string> names_of(const std::vector<E>& values) {
-  std::vector<std::string> names;
-  for (const E value : values) names.emplace_back(enum_name(value));
-  return names;
-}
-
 /// The value with this name. Throws an Error if there is none.
 template <class E>
 E value_named(const std::string& name) {
