@@ -7,13 +7,13 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
+#include "data/text/table_reader.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::int64_t largest_class = 10000;
 constexpr std::int64_t cache_bytes = std::int64_t{64} << 20;
-constexpr std::size_t max_listed = 20;
 
 std::string shape_text(const Hdf5Array& array) {
   return fmt::format("[{}] {}", fmt::join(array.shape(), ", "), array.type());
@@ -25,22 +25,13 @@ Hdf5File open(const std::filesystem::path& file) {
   return Hdf5File(input);
 }
 
-/// The names of what a file holds, for a message: "'features', 'labels'" or "nothing".
-std::string listed_names(const Hdf5File& file) {
-  std::vector<std::string> names = file.names();
-  if (names.empty()) return "nothing";
-  const bool more = names.size() > max_listed;
-  names.resize(std::min(names.size(), max_listed));
-  for (std::string& each : names) each = "'" + printable(each) + "'";
-  return fmt::format("{}{}", fmt::join(names, ", "), more ? ", …" : "");
-}
-
 }  // namespace
 
 Hdf5Array features_of(const Hdf5File& file, const std::string& name, std::int64_t cache_bytes) {
   std::optional<Hdf5Array> array = file.find("features", cache_bytes);
+  const std::vector<std::string> names = file.names();
   require_input(array.has_value(), "{}: there is no array 'features'; the file holds {}", name,
-                listed_names(file));
+                names.empty() ? "nothing" : list_of_names(names));
   return std::move(*array);
 }
 
