@@ -55,10 +55,10 @@ std::vector<std::pair<std::string, std::string>> labels_alike(
     const std::vector<std::string>& names);
 
 /// The labels of a resolved task: task.labels, or those in the training files (for tokens the
-/// words' labels). They are sorted as numbers if all are finite numbers, and by bytes otherwise.
-/// All files are read. Throws an InputError for fewer than two labels, and when no row can be read.
-/// More than 10 000 labels are an InputError too: the column then holds something else. Empty for
-/// kinds without labels, and for features, whose files number their classes.
+/// words' labels) as sorted_labels. All files are read. Throws an InputError for fewer than two
+/// labels, and when no row can be read. More than 10 000 labels are an InputError too: the column
+/// then holds something else. Empty for kinds without labels, and for features, whose files number
+/// their classes.
 LabelSet task_labels(const TaskConfig& task);
 
 }  // namespace nystrom

@@ -14,8 +14,7 @@ namespace nystrom {
 std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> dataset,
                                           std::int64_t length, const RunConfig& config);
 
-/// The samples of a data set, packed and masked as `config` says. For a model with a fixed length
-/// (attention.semantics transformers) every row is padded to that length.
+/// The samples of a data set, packed and masked as `config` says.
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                              const Tokenizer& tokenizer, const RunConfig& config);
 

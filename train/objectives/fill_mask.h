@@ -40,9 +40,7 @@ MaskedText masked_text(const ModelConfig& config, const Tokenizer& tokenizer,
 
 /// The `top_k` most probable tokens for each mask of each text, without dropout. They are sorted by
 /// probability, highest first, then by id. `top_k` is between 1 and the model's vocab_size. The
-/// model computes `batch_size` texts of similar length at once, and pads the shorter ones. For a
-/// model with a fixed length it pads all. Where padding would change the results, only texts of the
-/// same length share a batch.
+/// texts are computed by for_each_batch.
 std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer,
                                   std::span<const MaskedText> texts, std::int64_t top_k,
                                   std::int64_t batch_size);
