@@ -201,9 +201,8 @@ void require_read_columns(const TaskConfig& task) {
     return;
   const fs::path named = task.train[0];
   const fs::path file = task.format || fs::is_directory(named) ? named : match_files(task.train)[0];
-  const Labelled labelled =
-      task.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
-  const TaskFormat format = features ? TaskFormat::hdf5 : format_of(task, file, labelled);
+  const TaskFormat format =
+      features ? TaskFormat::hdf5 : format_of(task, file, needed_labels(task));
   const auto known = columns_of(format);
   if (!known) return;
   const auto refuse = [&](const std::string& option) {

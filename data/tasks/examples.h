@@ -84,6 +84,11 @@ enum class Labelled {
   for_parts,
 };
 
+/// What examples to train on must have: those of vectors may lack labels.
+inline Labelled needed_labels(const TaskConfig& task) {
+  return task.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
+}
+
 /// Reads examples one by one in the memory of one example (squad: of the file).
 class ExampleReader {
  public:

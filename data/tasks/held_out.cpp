@@ -106,14 +106,10 @@ Groups read_groups(const TaskConfig& task, std::int64_t seed, Labelled labelled)
     return groups;
   }
   SkippedRows skipped;
-  const bool labels = task.kind != TaskKind::embeddings;
-  for_each_example(
-      task, task.train, labels ? Labelled::required : Labelled::optional, skipped,
-      [&](Example&& example) {
-        const bool sets = *task.multi_label;
-        groups.add(input_of(task, example),
-                   sets ? std::move(example.labels) : std::vector{example.label.value_or("")});
-      });
+  for_each_example(task, task.train, needed_labels(task), skipped, [&](const Example& example) {
+    groups.add(input_of(task, example),
+               *task.multi_label ? example.labels : std::vector{example.label.value_or("")});
+  });
   return groups;
 }
 

@@ -75,8 +75,7 @@ void match_each(ResolutionErrors& errors, const char* option,
 /// Reads the first example of the files that `patterns` match: enough to see missing columns.
 void read_first_example(const TaskConfig& task, const std::vector<std::string>& patterns) {
   try {
-    const bool labels = task.kind != TaskKind::embeddings;
-    open_examples(task, patterns, labels ? Labelled::required : Labelled::optional)->next();
+    open_examples(task, patterns, needed_labels(task))->next();
   } catch (const BadRow&) {
     if (task.bad_rows != BadRows::skip) throw;
   }

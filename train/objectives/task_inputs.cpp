@@ -132,8 +132,7 @@ class Inputs {
       TextStatistics& statistics = statistics_[static_cast<std::size_t>(set)] = {};
       SkippedRows skipped;
       // Labels are read as fine-tuning reads them, so that examples have the same numbers.
-      const Labelled labelled =
-          task_.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
+      const Labelled labelled = needed_labels(task_);
       for_each_example(task_, source_of(set), labelled, skipped, [&](const Example& example) {
         check_interruption();
         for (const InputText& document : documents_of(example)) {
