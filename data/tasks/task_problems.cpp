@@ -14,11 +14,10 @@ namespace {
 
 /// Adds a problem of these options of the section `task`.
 template <class... Args>
-void add(Problems& found, const std::vector<std::string>& options,
-         fmt::format_string<Args...> message, Args&&... args) {
-  Problem& problem = found.emplace_back();
-  for (const std::string& option : options) problem.options.push_back("task." + option);
-  problem.message = fmt::format(message, std::forward<Args>(args)...);
+void add(Problems& found, std::vector<std::string> options, fmt::format_string<Args...> message,
+         Args&&... args) {
+  for (std::string& option : options) option.insert(0, "task.");
+  add_problem(found, std::move(options), message, std::forward<Args>(args)...);
 }
 
 /// Adds a problem when an option that is given is for tasks of another kind. `more` are the options
