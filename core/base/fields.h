@@ -97,10 +97,6 @@ inline constexpr auto enumerator_text = [] {
   return text;
 }();
 
-/// Whether an enum counts in int, as one without a type of its own does.
-template <class E>
-inline constexpr bool is_plain_enum = std::is_same_v<std::underlying_type_t<E>, int>;
-
 /// The number of enumerators from 0 on.
 template <class E, int... i>
 constexpr int count_enumerators(std::integer_sequence<int, i...>) {
@@ -118,9 +114,9 @@ std::span<const EnumName<E>> names_of_enumerators(std::integer_sequence<int, i..
 }
 
 /// The names of all values: the enumerators, which count from 0 on, as they are spelled. An enum
-/// with other names has an overload beside it. One of a smaller type than int needs it.
+/// with other names has an overload beside it.
 template <class E>
-requires is_plain_enum<E> std::span<const EnumName<E>> enum_names(E) {
+requires std::is_enum_v<E> std::span<const EnumName<E>> enum_names(E) {
   constexpr int count = count_enumerators<E>(std::make_integer_sequence<int, 32>());
   return names_of_enumerators<E>(std::make_integer_sequence<int, count>());
 }
@@ -139,6 +135,22 @@ std::vector<std::string> names_of(const std::vector<E>& values) {
   std::vector<std::string> names;
   for (const E value : values) names.emplace_back(enum_name(value));
   return names;
+}
+
+/// The names of all values of an enum.
+template <class E>
+std::vector<std::string> names_of() {
+  std::vector<std::string> names;
+  for (const auto& entry : enum_names(E{})) names.emplace_back(entry.name);
+  return names;
+}
+
+/// The value with this name; nothing if there is none.
+template <class E>
+std::optional<E> value_named(std::string_view name) {
+  for (const auto& entry : enum_names(E{}))
+    if (name == entry.name) return entry.value;
+  return std::nullopt;
 }
 
 // ---- Type traits for visitors ------------------------------------------------------------------

@@ -125,7 +125,7 @@ LogSink log_sink() {
 }
 
 DType dtype_called(const std::string& name) {
-  return value_called("dtype", name, enum_names(DType{}));
+  return value_called<DType>("dtype", name);
 }
 
 namespace {

@@ -82,15 +82,13 @@ inline Tensor copy_of(const Array& array) { return tensor_of(array).clone(); }
 /// tensor becomes an object with __dlpack__ alone.
 nb::object array_of(const Tensor& tensor);
 
-/// The value that has this name among `names`. Throws an InputError, which begins with `option`.
+/// The value that has this name. Throws an InputError, which begins with `option`.
 template <class E>
-E value_called(const char* option, const std::string& name, std::span<const EnumName<E>> names) {
-  std::vector<std::string> known;
-  for (const EnumName<E>& entry : names) {
-    if (name == entry.name) return entry.value;
-    known.emplace_back(entry.name);
-  }
-  throw InputError(fmt::format("{} '{}'; expected {}", option, name, fmt::join(known, ", ")));
+E value_called(const char* option, const std::string& name) {
+  const auto value = value_named<E>(name);
+  require_input(value.has_value(), "{} '{}'; expected {}", option, name,
+                fmt::join(names_of<E>(), ", "));
+  return *value;
 }
 
 /// The type called "f32", "bf16", "f16" or "f64". Throws an InputError for other names.

@@ -166,9 +166,9 @@ class LoadedModel {
                     "max_length {}; expected from {} to the {} tokens that the model takes", length,
                     fewest, most);
     }
-    EmbeddingOptions options = embedding_options(
-        model_->config(), value_called("prompt", prompt, enum_names(PromptKind{})), length);
-    if (pooling) options.pooling = value_called("pooling", *pooling, enum_names(SentencePooling{}));
+    EmbeddingOptions options =
+        embedding_options(model_->config(), value_called<PromptKind>("prompt", prompt), length);
+    if (pooling) options.pooling = value_called<SentencePooling>("pooling", *pooling);
     if (normalize) options.normalize = *normalize;
     options.dimensions = dimensions;
     options.batch_size = batch_size;
@@ -232,13 +232,13 @@ class LoadedModel {
     Log log(/*quiet=*/true, log_sink());
     const Unlocked unlocked;
     ExportOptions options;
-    options.format = value_called("format", format, enum_names(ExportFormat{}));
+    options.format = value_called<ExportFormat>("format", format);
     options.softmax = softmax;
     options.sentence_transformers = sentence_transformers.has_value();
     if (sentence_transformers && *sentence_transformers != "model")
-      options.pooling = value_called("sentence_transformers", *sentence_transformers,
-                                     enum_names(SentencePooling{}));
-    options.onnx = value_called("onnx", onnx, enum_names(OnnxExport{}));
+      options.pooling =
+          value_called<SentencePooling>("sentence_transformers", *sentence_transformers);
+    options.onnx = value_called<OnnxExport>("onnx", onnx);
     options.verify = verify;
     if (!weights_now) return export_model(folder_, folder, options, log).files;
     const ScratchFolder scratch;

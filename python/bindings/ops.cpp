@@ -25,17 +25,6 @@ Tensor copy_of(const std::optional<Array>& array) {
   return array ? python::copy_of(*array) : Tensor();
 }
 
-constexpr EnumName<Unary> unary_names[] = {
-    {Unary::gelu_erf, "gelu_erf"}, {Unary::gelu_tanh, "gelu_tanh"},
-    {Unary::relu, "relu"},         {Unary::tanh, "tanh"},
-    {Unary::exp, "exp"},           {Unary::square, "square"}};
-constexpr EnumName<Precision> precision_names[] = {{Precision::full, "full"},
-                                                   {Precision::tf32, "tf32"}};
-constexpr EnumName<EmptyRows> empty_rows_names[] = {{EmptyRows::zero, "zero"},
-                                                    {EmptyRows::uniform, "uniform"}};
-constexpr EnumName<PinvScale> scale_names[] = {{PinvScale::per_matrix, "per_matrix"},
-                                               {PinvScale::whole_batch, "whole_batch"}};
-
 void bind_elementwise(nb::module_& ops) {
   ops.def("affine", &affine, "x"_a, "scale"_a, "shift"_a = 0.0, doc::affine, ReleaseLock());
   ops.def("gelu_erf", &gelu_erf, "x"_a, doc::gelu_erf, ReleaseLock());
@@ -69,7 +58,7 @@ void bind_products(nb::module_& ops) {
       [](const Var& x, const Var& weight, const std::optional<Var>& bias,
          const std::string& precision) {
         return linear(x, weight, bias.value_or(Var()),
-                      value_called<Precision>("precision", precision, precision_names));
+                      value_called<Precision>("precision", precision));
       },
       "x"_a, "weight"_a, "bias"_a = nb::none(), "precision"_a = "full", doc::linear, ReleaseLock());
   ops.def(
@@ -82,7 +71,7 @@ void bind_products(nb::module_& ops) {
       "feed_forward",
       [](const std::string& activation, const Var& x, const Var& up,
          const std::optional<Var>& up_bias, const Var& down, const std::optional<Var>& down_bias) {
-        return feed_forward(value_called<Unary>("activation", activation, unary_names), x,
+        return feed_forward(value_called<Unary>("activation", activation), x,
                             {up, up_bias.value_or(Var())}, {down, down_bias.value_or(Var())});
       },
       "activation"_a, "x"_a, "up"_a, "up_bias"_a, "down"_a, "down_bias"_a = nb::none(),
@@ -91,7 +80,7 @@ void bind_products(nb::module_& ops) {
       "gated_linear",
       [](const std::string& activation, const Var& x, const Var& weight,
          const std::optional<Var>& bias) {
-        return gated_linear(value_called<Unary>("activation", activation, unary_names), x, weight,
+        return gated_linear(value_called<Unary>("activation", activation), x, weight,
                             bias.value_or(Var()));
       },
       "activation"_a, "x"_a, "weight"_a, "bias"_a = nb::none(), doc::gated_linear, ReleaseLock());
@@ -130,10 +119,10 @@ Var bound_nystrom_attention(const Var& hidden, const Var& qkv, const std::vector
   options.landmarks = landmarks;
   options.iterations = iterations;
   options.scale = scale;
-  options.pinv_scale = value_called<PinvScale>("pinv_scale", pinv_scale, scale_names);
+  options.pinv_scale = value_called<PinvScale>("pinv_scale", pinv_scale);
   options.queries = options.keys = spans_of(spans);
   options.key_mask = copy_of(key_mask);
-  options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
+  options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows);
   return nystrom_attention(
       NystromInputs::joint(hidden, qkv, heads, {weights, biases}, taps.value_or(Var())), options);
 }
@@ -157,7 +146,7 @@ void bind_attention(nb::module_& ops) {
         options.queries = spans_of(queries);
         options.keys = spans_of(keys);
         options.key_mask = copy_of(key_mask);
-        options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows, empty_rows_names);
+        options.empty_rows = value_called<EmptyRows>("empty_rows", empty_rows);
         options.out = out ? dtype_called(*out) : q.dtype();
         return attention(q, k, v, options);
       },
@@ -186,8 +175,7 @@ void bind_attention(nb::module_& ops) {
   ops.def(
       "pseudo_inverse_iterative",
       [](const Var& a, std::int64_t iterations, const std::string& scale) {
-        return pseudo_inverse_iterative(a, iterations,
-                                        value_called<PinvScale>("scale", scale, scale_names));
+        return pseudo_inverse_iterative(a, iterations, value_called<PinvScale>("scale", scale));
       },
       "a"_a, "iterations"_a, "scale"_a = "per_matrix", doc::pseudo_inverse_iterative,
       ReleaseLock());

@@ -57,29 +57,12 @@ void add_number(CLI::App& command, const char* name, std::optional<std::int64_t>
                 const std::string& help, std::int64_t lowest = 1,
                 std::int64_t highest = std::int64_t{1} << 31);
 
-/// The names of all values of an enum (core/base/fields.h).
-template <class E>
-std::vector<std::string> names_of() {
-  std::vector<std::string> names;
-  for (const auto& entry : enum_names(E{})) names.emplace_back(entry.name);
-  return names;
-}
-
-/// The value with this name. Throws an Error if there is none.
-template <class E>
-E value_named(const std::string& name) {
-  for (const auto& entry : enum_names(E{})) {
-    if (name == entry.name) return entry.value;
-  }
-  throw Error("no value is called " + name);
-}
-
 /// Declares an option for the name of an enum's value, with the default that `value` has. `names`
 /// are the permitted ones.
 template <class E>
 CLI::Option* add_choice(CLI::App& command, const char* name, E& value, const char* help,
                         const std::vector<std::string>& names = names_of<E>()) {
-  const auto take = [&value](const std::string& word) { value = value_named<E>(word); };
+  const auto take = [&value](const std::string& word) { value = *value_named<E>(word); };
   return command.add_option_function<std::string>(name, take, help)
       ->check(CLI::IsMember(names))
       ->default_str(enum_name(value));
@@ -88,7 +71,7 @@ CLI::Option* add_choice(CLI::App& command, const char* name, E& value, const cha
 template <class E>
 CLI::Option* add_choice(CLI::App& command, const char* name, std::optional<E>& value,
                         const char* help) {
-  const auto take = [&value](const std::string& word) { value = value_named<E>(word); };
+  const auto take = [&value](const std::string& word) { value = *value_named<E>(word); };
   return command.add_option_function<std::string>(name, take, help)
       ->check(CLI::IsMember(names_of<E>()));
 }
@@ -98,7 +81,7 @@ CLI::Option* add_choice(CLI::App& command, const char* name, std::vector<E>& val
                         const char* help, const std::vector<std::string>& names = names_of<E>()) {
   const auto take = [&values](const std::vector<std::string>& words) {
     values.clear();
-    for (const std::string& word : words) values.push_back(value_named<E>(word));
+    for (const std::string& word : words) values.push_back(*value_named<E>(word));
   };
   return command.add_option_function<std::vector<std::string>>(name, take, help)
       ->check(CLI::IsMember(names))

@@ -54,7 +54,7 @@ void describe_type(OptionDoc& option) {
       describe_type<typename T::value_type>(option);
   } else if constexpr (std::is_enum_v<T>) {
     option.kind = Kind::word;
-    for (const auto& entry : enum_names(T{})) option.words.emplace_back(entry.name);
+    option.words = names_of<T>();
   } else {
     option.or_text = ShortSection<T>;
     option.ramp = std::is_same_v<T, Ramp>;

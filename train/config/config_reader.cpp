@@ -257,14 +257,12 @@ class ConfigReader::SectionReader {
 
   template <class T>
   bool read_word(T& value, const YamlNode& node, const std::string& path) {
-    std::vector<std::string> words;
-    for (const auto& entry : enum_names(value)) {
-      if (node.kind == Kind::scalar && node.text == entry.name) {
-        value = entry.value;
-        return true;
-      }
-      words.emplace_back(entry.name);
+    const auto named = value_named<T>(node.text);
+    if (named && node.kind == Kind::scalar) {
+      value = *named;
+      return true;
     }
+    const std::vector<std::string> words = names_of<T>();
     return wrong(node, path,
                  fmt::format("{}{}", fmt::join(words, " or "), did_you_mean(node.text, words)));
   }

@@ -85,7 +85,10 @@ class Reader {
       if (!typed || !range.contains(value.get<T>())) fail_type(name, describe(range, whole), value);
       member = value.get<T>();
     } else if constexpr (std::is_enum_v<T>) {
-      assign_word(member, value, name);
+      const auto named =
+          value.is_string() ? value_named<T>(value.get_ref<const std::string&>()) : std::nullopt;
+      if (!named) fail_type(name, "one of " + listed(names_of<T>()), value);
+      member = *named;
     } else {
       if (!value.is_object()) fail_type(name, "an object", value);
       Reader inner(value, source_, prefix_ + name + ".");
@@ -126,19 +129,6 @@ class Reader {
       assign(inner, each, fmt::format("{}[{}]", name, member.size()).c_str(), range);
       member.push_back(inner);
     }
-  }
-
-  template <class E>
-  void assign_word(E& member, const json& value, const char* name) {
-    std::vector<std::string> words;
-    for (const auto& entry : enum_names(E{})) {
-      words.emplace_back(entry.name);
-      if (value == entry.name) {
-        member = entry.value;
-        return;
-      }
-    }
-    fail_type(name, "one of " + listed(words), value);
   }
 
   const json& object_;

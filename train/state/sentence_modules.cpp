@@ -205,13 +205,11 @@ void read_prompts(SentenceModules& result) {
     if (!prompt.is_null())
       result.prompts.emplace_back(name, member<std::string>(prompts, name.c_str(), "", file));
   const auto similarity = member<std::string>(root, "similarity_fn_name", "cosine", file);
-  const auto known = enum_names(Similarity{});
-  const auto named =
-      std::ranges::find(known, similarity, [](const auto& each) { return each.name; });
-  if (named == known.end())
+  const auto named = value_named<Similarity>(similarity);
+  if (!named)
     refuse(file,
            fmt::format("similarity_fn_name is {}, which nystrom lacks", printable(similarity, 40)));
-  result.embedding.similarity = named->value;
+  result.embedding.similarity = *named;
   if (const auto width = member<std::int64_t>(root, "truncate_dim", 0, file); width > 0)
     throw InputError(fmt::format(
         "{}: truncate_dim is {}, which nystrom does not read; remove it, and ask for so "
