@@ -5,12 +5,9 @@
 #include "core/base/distinct.h"
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
-#include "core/base/scratch_folder.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
-#include "data/text/text.h"
 #include "train/cli/commands.h"
-#include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/task_settings.h"
 #include "train/report/approximation.h"
@@ -123,13 +120,8 @@ void run_model(const ModelOptions& options) {
   run_study(options, "model", [&](Log& log) {
     const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
     const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
-    const RunConfig config = masked_lm_settings(folder, overrides.run);
-    const auto tokenizer = open_masked_lm_tokenizer(folder);
-    const ScratchFolder scratch;
-    auto tokens = tokenize_text_option(match_texts(options.text, text_form(config.data)), config,
-                                       *tokenizer, scratch.path() / "tokens", log);
-    const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
-    return study_model(folder, samples, options.sequences, study_progress("part", log));
+    const TextSamples text(folder, options.text, overrides.run, log);
+    return study_model(folder, text.samples, options.sequences, study_progress("part", log));
   });
 }
 

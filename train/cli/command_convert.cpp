@@ -3,14 +3,12 @@
 
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
-#include "core/base/scratch_folder.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
-#include "data/text/text.h"
 #include "nn/layer_kinds.h"
 #include "train/cli/commands.h"
 #include "train/export/extend.h"
-#include "train/objectives/corpus.h"
+#include "train/objectives/evaluation.h"
 #include "train/objectives/task_settings.h"
 
 namespace nystrom {
@@ -28,15 +26,9 @@ ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source
                         const Model& converted, const std::vector<std::string>& overrides,
                         Log& log) {
   const EndAtSignals stop("stopped; nothing was written");
-  const RunConfig config = masked_lm_settings(source, overrides);
-  const std::vector<std::filesystem::path> files =
-      match_texts(options.text, text_form(config.data));
-  const auto tokenizer = open_masked_lm_tokenizer(source);
+  const TextSamples text(source, options.text, overrides, log);
   const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
-  const ScratchFolder scratch;
-  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
-  const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
-  return study_conversion(*parent, converted, samples, progress_of("sequence", log));
+  return study_conversion(*parent, converted, text.samples, progress_of("sequence", log));
 }
 
 std::string advice(const LayerError& layer) {

@@ -11,18 +11,15 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/base/progress.h"
-#include "core/base/scratch_folder.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_statistics.h"
 #include "data/text/match_files.h"
-#include "data/text/text.h"
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
 #include "train/config/config_io.h"
-#include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/minimal_pairs.h"
 #include "train/objectives/retrieval.h"
@@ -100,18 +97,13 @@ void require_same_model(const EvaluateOptions& options, const Model& model,
 void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
                    const std::vector<std::string>& overrides, Device device, Log& log,
                    Communicator& communicator) {
-  const RunConfig config = masked_lm_settings(folder, overrides);
-  const std::vector<fs::path> files = match_texts(options.text, text_form(config.data));
-  const auto tokenizer = open_masked_lm_tokenizer(folder);
+  const TextSamples text(folder, options.text, overrides, log);
   const auto model =
       load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
-  require_same_model(options, *model, tokenizer.get(), communicator, to_yaml(config));
-  const ScratchFolder scratch;
-  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log);
+  require_same_model(options, *model, text.tokenizer.get(), communicator, to_yaml(text.config));
   communicator.require_same_files("--text",
-                                  file_checksum(scratch.path() / "tokens" / "index.json"));
-  const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
-  const std::int64_t total = samples.packing->size();
+                                  file_checksum(text.scratch.path() / "tokens" / "index.json"));
+  const std::int64_t total = text.samples.packing->size();
   Progress progress("sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();
   const auto show = [&](std::int64_t done) {
@@ -120,7 +112,8 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
     progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds),
                     done == total);
   };
-  const Evaluation result = evaluate_masked_lm(*model, samples, options.batch, communicator, show);
+  const Evaluation result =
+      evaluate_masked_lm(*model, text.samples, options.batch, communicator, show);
   require_finite(std::span(&result.loss, 1));
   if (!communicator.is_first()) return;
   if (options.common.json) {

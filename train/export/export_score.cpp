@@ -6,18 +6,15 @@
 
 #include "autograd/ops.h"
 #include "core/base/progress.h"
-#include "core/base/scratch_folder.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/text/match_files.h"
-#include "data/text/text.h"
 #include "train/export/export.h"
 #include "train/export/onnx_modules.h"
 #include "train/loop/train_step.h"
-#include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/task_evaluation.h"
 #include "train/objectives/task_settings.h"
@@ -68,32 +65,12 @@ struct Sums {
   double loss = 0, correct = 0, same = 0;
 };
 
-/// Text for a masked language model.
-struct TextData {
-  RunConfig config;
-  std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<std::string> patterns;
-  ScratchFolder scratch;
-  MaskedSamples samples;
-
-  TextData(const ModelFolder& source, std::vector<std::string> files,
-           const std::vector<std::string>& overrides, Log& log)
-      : config(masked_lm_settings(source, overrides)),
-        tokenizer(open_masked_lm_tokenizer(source)),
-        patterns(std::move(files)) {
-    auto tokens = tokenize_text_option(
-        match_texts(patterns, text_form(config.data)), config, *tokenizer,
-        scratch.path() / "tokens", log,
-        [](const TextPiece& piece) { return piece.document < 4 * max_sequences; });
-    samples = masked_samples(std::move(tokens), *tokenizer, config);
-  }
-};
-
-ExportScores score_text(const fs::path& folder, const TextData& text, Log& log) {
+ExportScores score_text(const fs::path& folder, const MaskedSamples& samples,
+                        const std::vector<std::string>& files, Log& log) {
   const EndAtSignals stop("stopped; the folder is complete, and was not measured");
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   const std::int64_t rows = need_equal_lengths(runtimes) ? 1 : batch_size;
-  Prefetcher batches = evaluation_batches(text.samples, {rows, rows});
+  Prefetcher batches = evaluation_batches(samples, {rows, rows});
   std::vector<Sums> sums(runtimes.size());
   ExportScores scores;
   Progress progress("sequence", 0, max_sequences, log);
@@ -114,8 +91,7 @@ ExportScores score_text(const fs::path& folder, const TextData& text, Log& log) 
   }
   require_input(scores.targets > 0, "--text: the text holds no token to predict");
   const auto n = static_cast<double>(scores.targets);
-  scores.data =
-      fmt::format("{} masked tokens of {}", scores.targets, fmt::join(text.patterns, ", "));
+  scores.data = fmt::format("{} masked tokens of {}", scores.targets, fmt::join(files, ", "));
   for (std::size_t i = 0; i < runtimes.size(); ++i) {
     require_input(std::isfinite(sums[i].loss), "the loss of {} is {}", runtimes[i].name,
                   sums[i].loss);
@@ -241,9 +217,14 @@ ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::s
     examples =
         masked_lm ? patterns : task_sources(resolve_task(config.task), config.seed).validation;
   }
-  if (masked_lm)
-    return [data = std::make_shared<const TextData>(source, examples.patterns, overrides, log)](
-               const fs::path& folder, Log& later) { return score_text(folder, *data, later); };
+  if (masked_lm) {
+    const auto takes = [](const TextPiece& piece) { return piece.document < 4 * max_sequences; };
+    const auto data =
+        std::make_shared<const TextSamples>(source, examples.patterns, overrides, log, takes);
+    return [data, files = examples.patterns](const fs::path& folder, Log& later) {
+      return score_text(folder, data->samples, files, later);
+    };
+  }
   const auto data = std::make_shared<const TaskData>(source, examples, overrides);
   if (const fs::path state = source.path / "state.json"; text.empty() && fs::exists(state)) {
     const auto trained =

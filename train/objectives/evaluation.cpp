@@ -6,7 +6,9 @@
 
 #include "core/base/interruption.h"
 #include "core/check.h"
+#include "data/text/text.h"
 #include "train/loop/train_step.h"
+#include "train/objectives/task_settings.h"
 
 namespace nystrom {
 
@@ -64,6 +66,17 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
     all.push_back(std::move(samples));
   }
   return all;
+}
+
+TextSamples::TextSamples(const ModelFolder& folder, const std::vector<std::string>& files,
+                         const std::vector<std::string>& overrides, Log& log,
+                         const std::function<bool(const TextPiece&)>& takes)
+    : config(masked_lm_settings(folder, overrides)) {
+  const std::vector<std::filesystem::path> found = match_texts(files, text_form(config.data));
+  tokenizer = open_masked_lm_tokenizer(folder);
+  auto tokens =
+      tokenize_text_option(found, config, *tokenizer, scratch.path() / "tokens", log, takes);
+  samples = masked_samples(std::move(tokens), *tokenizer, config);
 }
 
 Evaluation mean_of(std::span<const Evaluation> sources) {

@@ -1,6 +1,12 @@
 // Evaluation of a masked language model on a text.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/scratch_folder.h"
 #include "data/pretraining/loader.h"
 #include "data/tokenizers/tokenizer.h"
 #include "nn/model.h"
@@ -21,6 +27,20 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
 /// The samples of each source, as masked_samples, and their weights.
 std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
                                           const Tokenizer& tokenizer, const RunConfig& config);
+
+/// The files of --text for a masked language model, cut and masked as in its training.
+struct TextSamples {
+  RunConfig config;
+  std::unique_ptr<Tokenizer> tokenizer;
+  ScratchFolder scratch;  ///< holds the data set, tokens
+  MaskedSamples samples;
+
+  /// `files` are paths and patterns. `takes`: see tokenize_text_option. Throws an InputError if the
+  /// folder has no masked language model.
+  TextSamples(const ModelFolder& folder, const std::vector<std::string>& files,
+              const std::vector<std::string>& overrides, Log& log,
+              const std::function<bool(const TextPiece&)>& takes = {});
+};
 
 /// The results of an evaluation. Losses and accuracies are means over all masked tokens.
 struct Evaluation {
