@@ -62,6 +62,15 @@ def names_of_columns(label: Any) -> list[str] | None:
     return list(map(str, label)) if isinstance(label, (list, tuple)) else None
 
 
+def column_options(**columns: Any) -> list[str]:
+    """The options that name columns of a task. None stands for the task's own."""
+    return [
+        f"task.columns.{key}={text_of(name if isinstance(name, list) else str(name))}"
+        for key, name in columns.items()
+        if name is not None
+    ]
+
+
 def _in_utf8(text: str) -> str:
     try:
         text.encode()

@@ -12,7 +12,14 @@ import os
 from collections.abc import Mapping
 
 from nystrom import _core
-from nystrom._options import names_of_columns, new_folder, overrides, path_of, text_of
+from nystrom._options import (
+    column_options,
+    names_of_columns,
+    new_folder,
+    overrides,
+    path_of,
+    text_of,
+)
 from nystrom._texts import require_no_mask, texts_of
 from nystrom.errors import InputError, in_words_of_python
 from nystrom.model import Model, typed_labels
@@ -80,7 +87,13 @@ def evaluate(
         plan = _core.plan_of_model(path, options)
         masked = data is not None and plan["head"] == "NystromformerForMaskedLM"
         columns = _columns_of(plan, names[0], masked, text, label, pair)
-        options += _column_options(columns, masked)
+        if masked:
+            options.append(f"data.text_column={text_of(columns['text'])}")
+        else:
+            keys = ["text", "label", "labels", "pair"]
+            if columns["kind"] == "questions":  # they are written as SQuAD's answers
+                keys.remove("labels")
+            options += column_options(**{key: columns.get(key) or None for key in keys})
         if data is not None and plan["id"] and columns["kind"] != "questions":
             options.append("task.columns.id=null")  # the rows that are written have none
         for name, value in (given | {"test": test, "retrieval": None}).items():
@@ -120,7 +133,7 @@ def search(
         plan = _core.plan_of_model(path, [])
         columns = _columns_of(plan, "corpus", False, text, None, None)
         columns |= {"label": None, "pair": None}
-        options = [f"task.columns.text={text_of(columns['text'])}"]
+        options = column_options(text=columns["text"])
         if vectors is not None:
             if texts is not None:
                 raise InputError("search: vectors names a column beside the texts; leave texts out")
@@ -334,15 +347,6 @@ def _columns_of(
     for key, value in (("text", text), ("label", label), ("pair", pair)):
         columns[key] = columns[key] if value is None else str(value)
     return columns
-
-
-def _column_options(columns: dict[str, Any], masked: bool) -> list[str]:
-    if masked:
-        return [f"data.text_column={text_of(columns['text'])}"]
-    names = ["text", "label", "labels", "pair"]
-    if columns["kind"] == "questions":  # they are written as SQuAD's answers
-        names.remove("labels")
-    return [f"task.columns.{n}={text_of(columns[n])}" for n in names if columns.get(n)]
 
 
 def _files(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from nystrom import _core
 from nystrom._options import (
     LABEL_TYPES,
+    column_options,
     names_of_columns,
     overrides,
     path_of,
@@ -226,13 +227,13 @@ def finetune(
     require_numbers(threads=threads)
     options = overrides(sections)
     several = names_of_columns(label)
-    options += _column_options(text, None if several else label, pair)
+    options += column_options(text=text, label=label if several is None else None, pair=pair)
     share = _share(validation)
     with _place(config, options, overwrite, task=True) as (plan, place, data):
         if several and plan["kind"] == "questions":  # they are written as SQuAD's answers
             plan |= {"label": None, "labels": several}
         elif several:
-            options += _column_options(None, several, None)
+            options += column_options(labels=several)
             plan = _core.plan(*_given(config), options + place, True)
         if plan["kind"] is None and train is not None:
             kind, train = _kind_of(train, plan)
@@ -296,17 +297,6 @@ def _share(validation: Any) -> float | None:
     if not 0 < share < 1:
         raise InputError(f"validation={share:g}: a share lies between 0 and 1")
     return share
-
-
-def _column_options(text: Any, label: Any, pair: Any) -> list[str]:
-    """The options that name columns. Several columns of labels have 0 and 1."""
-    several = isinstance(label, (list, tuple))
-    given = {"text": text, "labels" if several else "label": label, "pair": pair}
-    return [
-        f"task.columns.{name}={text_of([str(e) for e in c] if name == 'labels' else str(c))}"
-        for name, c in given.items()
-        if c is not None
-    ]
 
 
 def _kind_of(train: Any, plan: dict[str, Any]) -> tuple[list[str], Any]:
