@@ -1,9 +1,11 @@
 // nystrom.pretrain and nystrom.finetune.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/threads.h"
 #include "docs.h"
@@ -19,10 +21,9 @@
 namespace nystrom::python {
 namespace {
 
-/// A finished run.
-struct FinishedRun : RunResult {
-  std::string run_dir;
-};
+/// The arguments of nystrom.Run: run_dir, steps, best_step, best_value, metric.
+using FinishedRun = std::tuple<std::string, std::int64_t, std::optional<std::int64_t>,
+                               std::optional<double>, std::string>;
 
 /// `config` is the path of a file, or a text of YAML.
 ConfigText text_of(const std::string& config, bool is_text) {
@@ -83,7 +84,8 @@ FinishedRun run(RunKind kind, const Train& train, const std::string& config, boo
                 const std::vector<std::string>& overrides, nb::handle on_step,
                 nb::handle on_evaluation, const std::string& device, int threads, bool quiet) {
   PythonObserver python(on_step, on_evaluation);
-  FinishedRun finished;
+  RunResult result;
+  std::string run_dir;
   const LogSink sink = log_sink();
   {
     const Unlocked unlocked;
@@ -98,11 +100,12 @@ FinishedRun run(RunKind kind, const Train& train, const std::string& config, boo
     const RunSpec spec = resolve(text_of(config, is_text), overrides, kind);
     Log log(quiet, sink);
     Communicator alone;
-    finished = {train(spec, log, place, alone, python.observer()), spec.options.run_dir};
-    if (!python.has_thrown()) require_finished(finished, log);
+    result = train(spec, log, place, alone, python.observer());
+    run_dir = spec.options.run_dir;
+    if (!python.has_thrown()) require_finished(result, log);
   }
   python.rethrow();
-  return finished;
+  return {run_dir, result.steps, result.best, result.best_value, result.metric_name};
 }
 
 /// Which columns a task reads, and its kind; None where the task names none.
@@ -180,12 +183,6 @@ void bind_runs(nb::module_& module) {
       .def("__repr__", [](const StepRecord& record) {
         return fmt::format("nystrom.Step(step={}, loss={:.4f})", record.step, record.loss);
       });
-  nb::class_<FinishedRun>(module, "FinishedRun", "The C++ part of nystrom.Run.")
-      .def_ro("run_dir", &FinishedRun::run_dir, "The folder of the run.")
-      .def_ro("steps", &FinishedRun::steps, doc::RunResult_steps)
-      .def_ro("best_step", &FinishedRun::best, doc::RunResult_best)
-      .def_ro("best_value", &FinishedRun::best_value, doc::RunResult_best_value)
-      .def_ro("metric", &FinishedRun::metric_name, "The name of best_value: loss, accuracy.");
   const auto define = [&](const char* name, RunKind kind, const Train& train) {
     module.def(
         name,

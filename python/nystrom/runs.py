@@ -23,7 +23,6 @@ from nystrom.errors import InputError, Interrupted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import SimpleNamespace
     from typing import Any
 
     from nystrom._core import Step
@@ -38,39 +37,26 @@ if TYPE_CHECKING:
 class Run:
     """A finished run. It stands for its folder: nystrom.load(run) opens its best model."""
 
-    def __init__(self, core: _core.FinishedRun | SimpleNamespace) -> None:
-        self._core = core
-        self._path = os.path.abspath(core.run_dir)  # from any current folder
+    def __init__(
+        self,
+        run_dir: str,
+        steps: int,
+        best_step: int | None,
+        best_value: float | None,
+        metric: str,
+    ) -> None:
+        #: The folder of the run.
+        self.run_dir = run_dir
+        #: The steps done, over all calls.
+        self.steps = steps
+        #: The step and the score of the best evaluation.
+        self.best_step, self.best_value = best_step, best_value
+        #: The name of best_value: loss, accuracy.
+        self.metric = metric
+        self._path = os.path.abspath(run_dir)  # from any current folder
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("steps", "best_step", "best_value", "metric")
-        facts = {name: getattr(self._core, name) for name in names}
-        return _run_of, (facts | {"run_dir": self._path},)
-
-    @property
-    def run_dir(self) -> str:
-        """The folder of the run."""
-        return self._core.run_dir
-
-    @property
-    def steps(self) -> int:
-        """The steps done, over all calls."""
-        return self._core.steps
-
-    @property
-    def best_step(self) -> int | None:
-        """The step of the best evaluation."""
-        return self._core.best_step
-
-    @property
-    def best_value(self) -> float | None:
-        """The score of the best evaluation."""
-        return self._core.best_value
-
-    @property
-    def metric(self) -> str:
-        """The name of best_value: loss, accuracy."""
-        return self._core.metric
+        return Run, (self._path, self.steps, self.best_step, self.best_value, self.metric)
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -116,13 +102,6 @@ class Run:
         )
         title = f"<b>{html.escape(self.run_dir)}</b>: {self.steps} steps, {self._best()}"
         return f"<div>{title}<table><tr>{head}</tr>{rows}</table></div>"
-
-
-def _run_of(facts: dict[str, Any]) -> Run:
-    """A run that was pickled or copied."""
-    from types import SimpleNamespace
-
-    return Run(SimpleNamespace(**facts))
 
 
 def _shown(value: Any) -> str:
@@ -186,7 +165,7 @@ def pretrain(
                 files = file_names(rows, text_file_names(rows, name), name, columns, data)
                 options.append(f"data.{key}={text_of(files)}")
         return Run(
-            _core.pretrain(
+            *_core.pretrain(
                 *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
             )
         )
@@ -274,7 +253,7 @@ def finetune(
         observers = noting(on_step), noting(on_evaluation)
         try:
             return Run(
-                _core.finetune(
+                *_core.finetune(
                     *_given(config), options + place, *observers, device, threads, quiet
                 )
             )
