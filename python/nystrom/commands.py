@@ -131,7 +131,7 @@ def search(
         return []
     with _opened(model) as (path, flags, given_data):
         plan = _core.plan_of_model(path, [])
-        columns = _columns_of(plan, "corpus", False, text, None, None)
+        columns = _columns_of(plan, "corpus", False, text)
         columns |= {"label": None, "pair": None}
         options = column_options(text=columns["text"])
         if vectors is not None:
@@ -183,19 +183,16 @@ def convert(
     layers = [keep_exact] if hasattr(keep_exact, "__index__") else keep_exact
     exact = layers if isinstance(layers, str) else ",".join(map(str, layers))
     folder = new_folder(folder)
+    options = overrides(sections)
     with _opened(model) as (path, flags, given_data):
         flags.pop("dtype", None)
         flags.pop("device", None)
         if texts is not None:
-            plan = _core.plan_of_model(path, overrides(sections))
-            columns = _columns_of(plan, "texts", True, None, None, None)
-            flags["text"] = _files(texts, "texts", columns, given_data, True)
-        result = _printed(
-            "convert", path, folder, options=overrides(sections), landmarks=landmarks,
-            conv=conv, length=length, positions=positions, keep_exact=exact or None, quiet=quiet,
-            **flags,
+            flags["text"] = _text_files(texts, path, options, given_data)
+        return _printed(
+            "convert", path, folder, options=options, landmarks=landmarks, conv=conv,
+            length=length, positions=positions, keep_exact=exact or None, quiet=quiet, **flags,
         )  # fmt: skip
-    return result
 
 
 def extend(
@@ -211,11 +208,10 @@ def extend(
     `nystrom extend` does, and returns what it is."""
     folder = new_folder(folder)
     with _opened(model) as (path, _, _):
-        result = _printed(
+        return _printed(
             "extend", path, folder, length=length, landmarks=landmarks,
             positions=positions, quiet=quiet,
         )  # fmt: skip
-    return result
 
 
 def info(model_or_config: ModelLike | Config, **sections: Any) -> dict[str, Any]:
@@ -265,13 +261,12 @@ def approximation(
     texts, as `nystrom approximation model` finds it: in f32 on the CPU, however the model was
     loaded. `output` is a folder for tables and pictures.
     """
-    with _opened(model) as (path, flags, given_data):
-        plan = _core.plan_of_model(path, overrides(sections))
-        columns = _columns_of(plan, "texts", True, None, None, None)
-        files = _files(texts, "texts", columns, given_data, True)
+    options = overrides(sections)
+    with _opened(model) as (path, _, given_data):
         return _printed(
-            "approximation model", path, *files, options=overrides(sections), quiet=quiet,
-            sequences=sequences, output=None if output is None else new_folder(output),
+            "approximation model", path, *_text_files(texts, path, options, given_data),
+            options=options, quiet=quiet, sequences=sequences,
+            output=None if output is None else new_folder(output),
         )  # fmt: skip
 
 
@@ -324,9 +319,9 @@ def _columns_of(
     plan: dict[str, Any],
     name: str,
     masked: bool,
-    text: str | None,
-    label: str | Sequence[str] | None,
-    pair: str | None,
+    text: str | None = None,
+    label: str | Sequence[str] | None = None,
+    pair: str | None = None,
 ) -> dict[str, Any]:
     """The columns of the rows that the argument `name` gives."""
     columns: dict[str, Any] = {"kind": None, "id": None, "choices": [], "negatives": []}
@@ -357,6 +352,12 @@ def _files(
 
     paths = text_file_names(given, name) if masked else names_of_files(given)
     return file_names(given, paths, name, Columns(columns), data)
+
+
+def _text_files(texts: Any, path: str, options: list[str], data: GivenData) -> list[str]:
+    """Those of texts for the masked language model at `path`."""
+    columns = _columns_of(_core.plan_of_model(path, options), "texts", True)
+    return _files(texts, "texts", columns, data, True)
 
 
 def _file(given: Any, name: str, columns: dict[str, Any], data: GivenData) -> str:
