@@ -3,6 +3,9 @@
 
 namespace nystrom {
 
+/// The most threads that a user may ask for.
+inline constexpr int max_threads = 4096;
+
 /// Sets the number of threads that kernels use when this thread calls them, n ≥ 1. OMP_THREAD_LIMIT
 /// caps it.
 void set_num_threads(int n);

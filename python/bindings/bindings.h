@@ -63,6 +63,10 @@ void prepare_for_the_end();
 /// Lets processes that are forked from now on compute.
 void prepare_for_forks();
 
+/// Sets the number of CPU threads for calls from this thread; 0 leaves it. Throws an InputError,
+/// which begins with `name`, for less than `fewest`.
+void set_threads(const char* name, int threads, int fewest);
+
 /// Where the messages of a call go: what nystrom._output.sink returns. The lock must be held.
 LogSink log_sink();
 

@@ -38,6 +38,12 @@ void throw_exceptions_of_python() {
 
 }  // namespace
 
+void set_threads(const char* name, int threads, int fewest) {
+  require_input(threads >= fewest, "{} {}; expected at least {}", name, threads, fewest);
+  require_input(threads <= max_threads, "{} {}; expected at most {}", name, threads, max_threads);
+  if (threads > 0) set_num_threads(threads);
+}
+
 NB_MODULE(_core, module) {
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
     throw nb::import_error(
@@ -53,9 +59,7 @@ NB_MODULE(_core, module) {
         int threads = 0;
         if (nb::isinstance<nb::bool_>(n) || !nb::try_cast(n, threads))
           throw nb::type_error("n: expected a number of threads");
-        require_input(threads >= 1, "n {}; expected at least 1", threads);
-        require_input(threads <= 4096, "n {}; expected at most 4096", threads);
-        set_num_threads(threads);
+        set_threads("n", threads, 1);
       },
       "n"_a, nb::sig("def set_num_threads(n: int) -> None"),
       "Sets the number of CPU threads for calls from this thread of Python.");

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "core/threads.h"
 #include "docs.h"
 #include "python/bindings/bindings.h"
 #include "train/config/yaml.h"
@@ -92,9 +91,7 @@ FinishedRun run(RunKind kind, const Train& train, const std::string& config, boo
     require_input(started_as().size == 1,
                   "a run from Python has one process; for several start the program nystrom by "
                   "mpirun, srun or torchrun");
-    require_input(threads >= 0, "threads {}; expected at least 0", threads);
-    require_input(threads <= 4096, "threads {}; expected at most 4096", threads);
-    if (threads > 0) set_num_threads(threads);
+    set_threads("threads", threads, 0);
     const Device place =
         with_context("device '" + device + "'", [&] { return device_called(device); });
     const RunSpec spec = resolve(text_of(config, is_text), overrides, kind);

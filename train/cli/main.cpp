@@ -37,7 +37,7 @@ void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
       ->capture_default_str()
       ->group(group(use.device));
   app.add_option("--threads", threads, "CPU threads; 0: one a core, within a container's quota")
-      ->check(CLI::Range(0, 4096))
+      ->check(CLI::Range(0, max_threads))
       ->group(group(use.threads))
       ->capture_default_str();
   app.add_flag("--quiet", quiet, "print nothing but results, warnings and errors");
