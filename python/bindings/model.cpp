@@ -5,8 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <exception>
 #include <filesystem>
-#include <mutex>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -58,20 +58,20 @@ class LoadedModel {
     const Device place =
         with_context("device '" + device + "'", [&] { return device_called(device); });
     folder_ = open_model_folder(path, overrides, log);
-    tokenizer_ = open_tokenizer_of(folder_);
+    try {
+      if (task_of(folder_.config))
+        task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
+    } catch (const InputError&) {
+      no_task_ = std::current_exception();
+    }
+    tokenizer_ = task_.tokenizer ? task_.tokenizer : open_tokenizer_of(folder_);
     // Another model may take the folder's place while this one lives.
     described_ = is_task_described(folder_, std::nullopt);
     length_ = nystrom::trained_length(folder_);
     if (const auto file = settings_beside(folder_.path))
       settings_ = read_text_file(*file, max_yaml_bytes);
-    try {
-      if (task_of(folder_.config))
-        task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
-    } catch (const InputError&) {  // which the first prediction throws
-    }
     task_.model =
         load_model(folder_.path, folder_.config, dtype_called(dtype), StoreMode::inference, place);
-    model_ = task_.model.get();
   }
 
   std::string path() const { return folder_.path.string(); }
@@ -94,7 +94,7 @@ class LoadedModel {
     in_parts(masked.size(), batch_size, [&](std::size_t begin, std::size_t end) {
       const auto part = std::span(masked).subspan(begin, end - begin);
       for (const MaskFills& fills :
-           nystrom::fill_masks(*model_, *tokenizer_, part, top_k, batch_size))
+           nystrom::fill_masks(*task_.model, *tokenizer_, part, top_k, batch_size))
         result.push_back(fill_mask_json(fills));
     });
     return result;
@@ -104,7 +104,7 @@ class LoadedModel {
   /// the log is told of it.
   Strings predict(const Strings& texts, const std::vector<std::optional<std::string>>& pairs,
                   const std::vector<Strings>& choices, std::int64_t top_k,
-                  std::optional<double> threshold, std::int64_t batch_size, bool truncate) {
+                  std::optional<double> threshold, std::int64_t batch_size, bool truncate) const {
     Log log(/*quiet=*/true, log_sink());
     const Unlocked unlocked;
     require_input(top_k >= 1, "top_k {}; expected at least 1", top_k);
@@ -114,19 +114,19 @@ class LoadedModel {
     require_input(task_of(folder_.config).has_value(),
                   "{}: is a {}, which does no task; finetune makes a model that does",
                   printable_path(folder_.path), enum_name(folder_.config.head));
-    const TaskModel& task = opened_task();
-    const TaskConfig& options = task.settings.task;
-    const std::int64_t length = task.settings.data.sequence_length;
+    if (no_task_) std::rethrow_exception(no_task_);
+    const TaskConfig& options = task_.settings.task;
+    const std::int64_t length = task_.settings.data.sequence_length;
     Strings result;
     EncodingCounts counts;
     const auto add = [&](const Predictions& predictions) {
-      for (const Prediction& each : predictions.all) result.push_back(prediction_json(task, each));
+      for (const Prediction& each : predictions.all) result.push_back(prediction_json(task_, each));
       check_cut(predictions.counts.truncated, truncate, length, "");
       counts.add(predictions.counts);
     };
     const auto tell = [&] { warn_of_losses(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
-      add(nystrom::predict(task, task.reader->read(texts, Labelled::optional),
+      add(nystrom::predict(task_, task_.reader->read(texts, Labelled::optional),
                            {batch_size, top_k, threshold}));
       tell();
       return result;
@@ -142,7 +142,7 @@ class LoadedModel {
     in_parts(examples.size(), batch_size, [&](std::size_t begin, std::size_t end) {
       const std::vector<Example> part(examples.begin() + static_cast<std::ptrdiff_t>(begin),
                                       examples.begin() + static_cast<std::ptrdiff_t>(end));
-      add(nystrom::predict(task, part, {batch_size, top_k, threshold}));
+      add(nystrom::predict(task_, part, {batch_size, top_k, threshold}));
     });
     tell();
     return result;
@@ -161,19 +161,19 @@ class LoadedModel {
     const std::int64_t length = max_length.value_or(trained_length());
     if (max_length) {
       const std::int64_t fewest = std::ssize(tokenizer_->wrap({}, {}).ids) + 4;
-      const std::int64_t most = model_->config().longest_sequence().value_or(length);
+      const std::int64_t most = task_.model->config().longest_sequence().value_or(length);
       require_input(length >= fewest && length <= most,
                     "max_length {}; expected from {} to the {} tokens that the model takes", length,
                     fewest, most);
     }
-    EmbeddingOptions options =
-        embedding_options(model_->config(), value_called<PromptKind>("prompt", prompt), length);
+    EmbeddingOptions options = embedding_options(
+        task_.model->config(), value_called<PromptKind>("prompt", prompt), length);
     if (pooling) options.pooling = value_called<SentencePooling>("pooling", *pooling);
     if (normalize) options.normalize = *normalize;
     options.dimensions = dimensions;
     options.batch_size = batch_size;
     options.whole = !truncate;
-    TextEmbedder embedder(*model_, *tokenizer_, options);
+    TextEmbedder embedder(*task_.model, *tokenizer_, options);
     const std::int64_t width = embedder.width();
     Tensor vectors = Tensor::empty({std::ssize(texts), width}, DType::f32);
     in_parts(texts.size(), batch_size, [&](std::size_t begin, std::size_t end) {
@@ -196,14 +196,14 @@ class LoadedModel {
     std::vector<NamedTensor> outputs;
     {
       const Unlocked unlocked;
-      outputs = run_forward(*model_, inputs, /*gradients=*/false);
+      outputs = run_forward(*task_.model, inputs, /*gradients=*/false);
     }
     nb::dict result;
     for (const NamedTensor& output : outputs) result[output.name.c_str()] = array_of(output.tensor);
     return result;
   }
 
-  ParameterStore& parameters() const { return model_->parameters(); }
+  ParameterStore& parameters() const { return task_.model->parameters(); }
 
   /// The kind of the model's task; nothing for masked language models and bare encoders.
   std::optional<std::string> kind() const {
@@ -251,30 +251,20 @@ class LoadedModel {
  private:
   /// Writes a folder as a checkpoint is, with the weights of this moment.
   void write(const std::filesystem::path& folder, Log& log) const {
-    write_model_folder(folder_, *model_, trained_length(), folder, log, settings_);
+    write_model_folder(folder_, *task_.model, trained_length(), folder, log, settings_);
     // Of the model as it was loaded, whatever the folder holds by now.
     if (tokenizer_)
-      write_tokenizer(*tokenizer_, folder, trained_length(), model_->config().type_vocab_size > 0);
-  }
-
-  const TaskModel& opened_task() {
-    const std::lock_guard lock(mutex_);
-    if (!task_.reader) {
-      TaskModel opened = open_task(folder_, settings_of(folder_, std::nullopt, {}));
-      opened.model = std::move(task_.model);
-      task_ = std::move(opened);
-    }
-    return task_;
+      write_tokenizer(*tokenizer_, folder, trained_length(),
+                      task_.model->config().type_vocab_size > 0);
   }
 
   ModelFolder folder_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool described_ = false;
   std::int64_t length_ = 0;
-  std::string settings_;  // config.yaml, as the folder had it
-  std::mutex mutex_;
-  TaskModel task_;  // has its model from the start, and the rest where the folder tells a task
-  Model* model_;    // that of task_, which another thread may open
+  std::string settings_;        // config.yaml, as the folder had it
+  TaskModel task_;              // has its model, and the rest where the folder tells a task
+  std::exception_ptr no_task_;  // why it could not be opened, which predictions throw
 };
 
 }  // namespace
