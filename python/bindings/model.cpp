@@ -174,12 +174,7 @@ class LoadedModel {
     options.batch_size = batch_size;
     options.whole = !truncate;
     TextEmbedder embedder(*task_.model, *tokenizer_, options);
-    const std::int64_t width = embedder.width();
-    Tensor vectors = Tensor::empty({std::ssize(texts), width}, DType::f32);
-    in_parts(texts.size(), batch_size, [&](std::size_t begin, std::size_t end) {
-      const Tensor part = embedder(std::span(texts).subspan(begin, end - begin));
-      std::copy_n(part.data<float>(), part.numel(),
-                  vectors.data<float>() + static_cast<std::int64_t>(begin) * width);
+    const Tensor vectors = embed_all(embedder, texts, [&](std::int64_t) {
       check_cut(embedder.counts().truncated, truncate.value_or(true), options.sequence_length,
                 ", and truncate=None all of it in windows");
     });
