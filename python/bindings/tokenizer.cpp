@@ -24,20 +24,22 @@ SpecialNames names_of(bool parse_special_tokens) {
 }
 
 /// Texts as the inputs of a model: the ids, the mask and the token types, all i64 [texts, width].
+/// Without `truncate` a text of more than max_length tokens is whole, or cannot be padded.
 nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
                       const std::optional<Strings>& pairs, std::optional<std::int64_t> max_length,
-                      bool pad_to_max_length, bool parse_special_tokens) {
+                      bool truncate, bool pad_to_max_length, bool parse_special_tokens) {
   std::optional<Unlocked> unlocked(std::in_place);
   const SpecialNames names = names_of(parse_special_tokens);
   const std::int64_t around = std::ssize((pairs ? tokenizer.wrap({}, {}) : tokenizer.wrap({})).ids);
-  require_input(!max_length || *max_length >= around,
+  truncate = truncate && max_length;
+  require_input(!truncate || *max_length >= around,
                 "max_length {}; the special tokens alone are {}", max_length.value_or(0), around);
   std::vector<WrappedIds> rows;
   std::int64_t width = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     std::vector<std::int32_t> first = tokenizer.encode(texts[i], names), second;
     if (pairs) second = tokenizer.encode((*pairs)[i], names);
-    if (max_length) {
+    if (truncate) {
       const auto [kept_first, kept_second] =
           longest_first(std::ssize(first), std::ssize(second), *max_length - around);
       first.resize(static_cast<std::size_t>(kept_first));
@@ -46,7 +48,13 @@ nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
     rows.push_back(pairs ? tokenizer.wrap(first, second) : tokenizer.wrap(first));
     width = std::max(width, std::ssize(rows.back().ids));
   }
-  if (pad_to_max_length) width = max_length.value_or(width);
+  if (pad_to_max_length) {
+    const std::int64_t wanted = max_length.value_or(width);
+    require_input(width <= wanted,
+                  "a text has {} tokens, more than max_length {}, and truncation is False", width,
+                  wanted);
+    width = wanted;
+  }
   const std::int32_t pad = tokenizer.special().pad;
   const bool even = std::ranges::all_of(
       rows, [&](const WrappedIds& row) { return std::ssize(row.ids) == width; });
@@ -90,11 +98,11 @@ void bind_tokenizer(nb::module_& module) {
           },
           "text"_a, "add_special_tokens"_a = true, "parse_special_tokens"_a = false,
           doc::encode_with_places, ReleaseLock())
-      .def("encode_batch", &encode_batch, "texts"_a, "pairs"_a, "max_length"_a,
+      .def("encode_batch", &encode_batch, "texts"_a, "pairs"_a, "max_length"_a, "truncate"_a,
            "pad_to_max_length"_a, "parse_special_tokens"_a,
            nb::sig("def encode_batch(self, texts: list[str], pairs: list[str] | None, max_length: "
-                   "int | None, pad_to_max_length: bool, parse_special_tokens: bool) -> dict[str, "
-                   "numpy.ndarray]"))
+                   "int | None, truncate: bool, pad_to_max_length: bool, parse_special_tokens: "
+                   "bool) -> dict[str, numpy.ndarray]"))
       .def(
           "decode",
           [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,

@@ -59,17 +59,8 @@ class Tokenizer:
         second = None if pairs is None else texts_of(pairs, "pairs")
         if second is not None and len(second) != len(given):
             raise InputError(f"pairs: got {len(second)}, expected {len(given)}, one for each text")
-        if padding == "max_length" and not truncation:
-            whole = self._core.encode_batch(given, second, None, False, parse_special_tokens)
-            longest = whole["input_ids"].shape[1]
-            if max_length is not None and longest > max_length:
-                raise InputError(
-                    f"a text has {longest} tokens, more than max_length {max_length}, and "
-                    "truncation is False"
-                )
-        limit = max_length if truncation or padding == "max_length" else None
         return self._core.encode_batch(
-            given, second, limit, padding == "max_length", parse_special_tokens
+            given, second, max_length, truncation, padding == "max_length", parse_special_tokens
         )
 
     def encode(
