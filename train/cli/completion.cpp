@@ -24,10 +24,6 @@ struct CommandWords {
   std::string arguments;  ///< permitted words of the command's argument
 };
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
 /// Adds the options of `command` to `found`. `first` is the first word of the command line.
 void add_words(CommandWords& found, const CLI::App& command, const std::string& first) {
   for (const CLI::Option* option : command.get_options()) {
@@ -49,7 +45,7 @@ void add_words(CommandWords& found, const CLI::App& command, const std::string& 
 CommandWords words_of(const CLI::App& command) {
   CommandWords found;
   add_words(found, command, command.get_name());
-  for (const CLI::App* inner : commands_of(command)) {
+  for (const CLI::App* inner : command.get_subcommands({})) {
     add_words(found, *inner, command.get_name());
     found.arguments += (found.arguments.empty() ? "" : " ") + inner->get_name();
   }
@@ -68,7 +64,7 @@ std::string bash_completion(const CLI::App& app) {
   CommandWords top;
   add_words(top, app, "");
   std::string choices, options;
-  for (const CLI::App* command : commands_of(app)) {
+  for (const CLI::App* command : app.get_subcommands({})) {
     const CommandWords words = words_of(*command);
     first_words.push_back(command->get_name());
     choices += words.choices;
@@ -160,13 +156,13 @@ std::string fish_completion(const CLI::App& app) {
       "# Completion of nystrom in fish. Put into config.fish: nystrom --completion fish | "
       "source\n" +
       fish_options(app, "__fish_use_subcommand");
-  for (const CLI::App* command : commands_of(app)) {
+  for (const CLI::App* command : app.get_subcommands({})) {
     const std::string& name = command->get_name();
     const std::string inside = "__fish_seen_subcommand_from " + name;
     script += fmt::format("complete -c nystrom -f -n __fish_use_subcommand -a {} -d {}\n", name,
                           fish_quoted(command->get_description()));
     script += fish_options(*command, inside);
-    for (const CLI::App* inner : commands_of(*command)) {
+    for (const CLI::App* inner : command->get_subcommands({})) {
       script += fmt::format("complete -c nystrom -f -n {} -a {} -d {}\n", fish_quoted(inside),
                             inner->get_name(), fish_quoted(inner->get_description()));
       script += fish_options(*inner, "__fish_seen_subcommand_from " + inner->get_name());

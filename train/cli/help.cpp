@@ -138,8 +138,7 @@ std::string section_of(const CLI::App& command, const std::string& parent,
       fmt::format(".SS {}\n.B {}\n.PP\n{}.\n", escaped(name),
                   escaped(usage_of(command, name, help)), escaped(command.get_description()));
   page += options_of(command, help) + text_blocks("\n" + command.get_footer());
-  for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
-    page += section_of(*inner, name, help);
+  for (const CLI::App* inner : command.get_subcommands({})) page += section_of(*inner, name, help);
   return page;
 }
 
@@ -165,7 +164,7 @@ std::string man_page(const CLI::App& app) {
   page += ".SH SYNOPSIS\n.B nystrom\n.I COMMAND\n[\\fIOPTIONS\\fR]\n";
   page += ".SH OPTIONS\n" + options_of(app, help) + text_blocks("\n" + app.get_footer());
   page += ".SH COMMANDS\n";
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* command : app.get_subcommands({}))
     page += section_of(*command, "nystrom", help);
   return page + exit_status;
 }

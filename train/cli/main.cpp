@@ -83,18 +83,13 @@ namespace {
 enum ExitCode { done = 0, internal_error = 1, input_error = 2, interrupted = 130 };
 
 /// CLI11 reads an argument in brackets, like the text "[MASK]" or a file's name, as a list. A space
-/// in front of it prevents that, and every option removes the space (take_brackets).
+/// in front of it prevents that, and every option removes the space (without_guard).
 std::string with_guard(const std::string& word) {
   return word.starts_with('[') && word.ends_with(']') ? " " + word : word;
 }
 
-void take_brackets(CLI::App& app) {
-  for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; }))
-    if (option->get_items_expected_max() > 0)
-      option->transform([](const std::string& word) {
-        return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word;
-      });
-  for (CLI::App* inner : app.get_subcommands([](CLI::App*) { return true; })) take_brackets(*inner);
+std::string without_guard(const std::string& word) {
+  return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word;
 }
 
 int fail(const Failure& failure) {
@@ -148,8 +143,7 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
   for (const CLI::Option* option : command->get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(inner->get_name());
+  for (const CLI::App* inner : command->get_subcommands({})) names.push_back(inner->get_name());
   const std::string& first = extras.front();
   return fmt::format("{} {}{}; see {}",
                      first.starts_with('-') ? "unknown option" : "unexpected argument",
@@ -215,19 +209,23 @@ void require_one_process(const std::vector<Command>& commands, const std::string
                   name, place.size, listed(spread)));
 }
 
-/// Lets all options of whole numbers refuse what is not decimal: CLI11 reads 010 as 8.
-void require_decimal_numbers(CLI::App& app) {
-  const auto check = [](std::string& text) -> std::string {
-    const std::string digits = text.substr(text.starts_with('-') ? 1 : 0);
-    const bool decimal = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos &&
-                         (digits[0] != '0' || digits.size() == 1);
-    return decimal ? "" : "'" + printable(text, 40) + "' is no decimal whole number";
-  };
-  for (CLI::Option* option : app.get_options())
-    if (option->get_type_name().starts_with("INT") || option->get_type_name().starts_with("UINT"))
-      option->transform(CLI::Validator(check, ""));  // comes before the range
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
-    require_decimal_numbers(*command);
+/// Why a text is no decimal whole number, else empty: CLI11 reads 010 as 8.
+std::string check_decimal(const std::string& text) {
+  const std::string digits = text.substr(text.starts_with('-') ? 1 : 0);
+  const bool decimal = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos &&
+                       (digits[0] != '0' || digits.size() == 1);
+  return decimal ? "" : "'" + printable(text, 40) + "' is no decimal whole number";
+}
+
+/// Lets all options read their words as we do.
+void correct_options(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("INT") || type.starts_with("UINT"))
+      option->transform(CLI::Validator(check_decimal, ""));  // comes before the range
+    if (option->get_items_expected_max() > 0) option->transform(without_guard);
+  }
+  for (CLI::App* inner : app.get_subcommands({})) correct_options(*inner);
 }
 
 /// Throws an InputError if what was printed is lost.
@@ -266,9 +264,8 @@ int run(int argc, char** argv) {
       add_convert_command(app),  add_listops_command(app),  add_info_command(app),
       add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
       add_report_command(app),   add_cache_command(app)};
-  require_decimal_numbers(app);
+  correct_options(app);
   check_command(app, commands, argc, argv);
-  take_brackets(app);
   read_piped_inputs({argv, argv + argc});
   try {
     std::vector<std::string> words(argv, argv + argc);
