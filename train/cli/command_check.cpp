@@ -66,12 +66,6 @@ struct CheckReport {
 
 // ---- The facts ----------------------------------------------------------------------------------
 
-void match_each(ResolutionErrors& errors, const char* option,
-                const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns)
-    errors.note(option, [&] { match_files(std::span(&pattern, 1)); });
-}
-
 /// Reads the first example of the files that `patterns` match: enough to see missing columns.
 void read_first_example(const TaskConfig& task, const std::vector<std::string>& patterns) {
   try {
@@ -93,7 +87,9 @@ void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
       errors.note(option, [&] { read_validation_folder(task); });
       continue;
     }
-    if (task.format != TaskFormat::folders) match_each(errors, option, *patterns);
+    if (task.format != TaskFormat::folders)
+      for (const std::string& pattern : *patterns)
+        errors.note(option, [&] { match_files(std::span(&pattern, 1)); });
     if (readable && errors.size() == before)
       errors.note(option, [&, files = patterns] { read_first_example(task, *files); });
   }
