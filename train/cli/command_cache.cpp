@@ -45,7 +45,7 @@ void run(const CacheOptions& options, Device, Log&) {
                  entry.in_use ? "  (in use)" : "");
   }
   if (options.common.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"folder", options.folder},
+    fmt::print("{}\n", nlohmann::ordered_json{{"folder", printable_path(options.folder)},
                                               {options.prune ? "removed" : "entries", list}}
                            .dump());
     return;

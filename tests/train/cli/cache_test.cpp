@@ -77,6 +77,12 @@ TEST_F(CacheTest, TheCommandTellsAndPrunes) {
   EXPECT_EQ(names(), with_others({}));
 }
 
+TEST_F(CacheTest, ANameThatIsNoUtf8IsEscapedInJson) {
+  fs::create_directory(folder_ / "caf\xe9");
+  const auto json = nlohmann::json::parse(run("cache 'caf\xe9' --json").out);
+  EXPECT_EQ(json.at("folder"), "caf\\xe9");
+}
+
 TEST_F(CacheTest, AFolderThatIsNotThereIsNamed) {
   expect_refused("cache absent",
                  "absent: no such folder; name the one that data.cache of your runs names");
