@@ -26,8 +26,9 @@ bool is_terminal(int descriptor) {
 Log::Log(bool quiet, LogSink sink)
     : sink_(std::move(sink)), quiet_(quiet), terminal_(!sink_ && is_terminal(STDERR_FILENO)) {}
 
-Log::~Log() {
+void Log::end_line() {
   if (drawn_) put("\n");
+  drawn_ = false;
 }
 
 void Log::append_to(const std::filesystem::path& file) { file_ = open_to_append(file); }

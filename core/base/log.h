@@ -20,8 +20,7 @@ class Log {
  public:
   /// With `quiet`, prints warnings only. Lines go to `sink` where there is one.
   explicit Log(bool quiet = false, LogSink sink = {});
-  /// Ends a line that draw() has left open.
-  ~Log();
+  ~Log() { end_line(); }
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
@@ -38,6 +37,8 @@ class Log {
   void warn(const std::string& text);
   /// Prints a line that the next one overwrites. Only on a terminal, and never into the file.
   void draw(const std::string& text);
+  /// Ends a line that draw() has left open.
+  void end_line();
   /// Writes a line into the file only.
   void record(const std::string& text);
 

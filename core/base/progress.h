@@ -16,7 +16,8 @@ class Progress {
   Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log);
 
   /// Shows that `done` items are done, with `details` behind the bar. A terminal is redrawn at most
-  /// ten times a second. With `line`, other outputs and the log's file get a line.
+  /// ten times a second, and its line ends when all is done. With `line`, other outputs and the
+  /// log's file get a line.
   void update(std::int64_t done, const std::string& details, bool line);
 
  private:
