@@ -39,14 +39,10 @@ StudyProgress study_progress(const char* unit, Log& log) {
 /// Measures a study, prints it, and writes its files if --output is given. That folder is checked
 /// before the measurements start.
 void run_study(const StudyOptions& options, const char* name,
-               const std::function<Study(Log&)>& measure) {
+               const std::function<Study()>& measure) {
   if (!options.output.empty()) check_study_folder(options.output, name);
   const EndAtSignals stop("stopped; nothing was kept");
-  Study study;
-  {
-    Log log(options.common.quiet);
-    study = measure(log);
-  }
+  const Study study = measure();
   if (!options.output.empty()) write_study(study, options.output);
   if (options.common.json) {
     fmt::print("{}", json_text(study));
@@ -64,15 +60,13 @@ struct MatricesOptions : StudyOptions {
   MatrixStudyOptions study;
 };
 
-void run_matrices(const MatricesOptions& options) {
-  options.common.apply();
+void run_matrices(const MatricesOptions& options, Device, Log& log) {
   options.common.refuse_overrides("approximation matrices",
                                   "approximation matrices has no configuration");
   require_distinct("--landmarks", names_of(options.study.landmarks));
   require_distinct("--inverse", names_of(options.study.inverses));
-  run_study(options, "matrices", [&](Log& log) {
-    return study_matrices(options.study, study_progress("landmarks", log));
-  });
+  run_study(options, "matrices",
+            [&] { return study_matrices(options.study, study_progress("landmarks", log)); });
 }
 
 Command add_matrices(CLI::App& parent) {
@@ -104,7 +98,7 @@ Command add_matrices(CLI::App& parent) {
   add_choice(*command, "--inverse", study.inverses, "of the matrix between landmarks",
              {"exact", "iterative"});
   options->add_to(*command, {.set = false, .device = false, .json = "one JSON object"});
-  return {command, [options] { run_matrices(*options); }};
+  return alone(command, options, run_matrices);
 }
 
 // ---- model --------------------------------------------------------------------------------------
@@ -115,9 +109,8 @@ struct ModelOptions : StudyOptions {
   std::int64_t sequences = 4;
 };
 
-void run_model(const ModelOptions& options) {
-  options.common.apply();
-  run_study(options, "model", [&](Log& log) {
+void run_model(const ModelOptions& options, Device, Log& log) {
+  run_study(options, "model", [&] {
     const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
     const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
     const TextSamples text(folder, options.text, overrides.run, log);
@@ -145,7 +138,7 @@ Command add_model(CLI::App& parent) {
       ->required();
   add_number(*command, "--sequences", options->sequences, "sequences to examine", 1, 10000);
   options->add_to(*command, {.device = false, .json = "one JSON object"});
-  return {command, [options] { run_model(*options); }};
+  return alone(command, options, run_model);
 }
 
 // ---- cost ---------------------------------------------------------------------------------------
@@ -155,14 +148,13 @@ struct CostOptions : StudyOptions {
   std::string mode = "train";
 };
 
-void run_cost(CostOptions options) {
-  options.study.device = options.common.apply();
+void run_cost(const CostOptions& options, Device device, Log& log) {
   options.common.refuse_overrides("approximation cost", "approximation cost has no configuration");
   require_distinct("--kinds", names_of(options.study.kinds));
-  options.study.train = options.mode == "train";
-  run_study(options, "cost", [&](Log& log) {
-    return study_cost(options.study, study_progress("measurement", log));
-  });
+  CostStudyOptions study = options.study;
+  study.device = device;
+  study.train = options.mode == "train";
+  run_study(options, "cost", [&] { return study_cost(study, study_progress("measurement", log)); });
 }
 
 Command add_cost(CLI::App& parent) {
@@ -196,7 +188,7 @@ Command add_cost(CLI::App& parent) {
       ->capture_default_str();
   add_choice(*command, "--dtype", study.dtype, "type of the computation", {"f32", "bf16"});
   options->add_to(*command, {.set = false, .json = "one JSON object"});
-  return {command, [options] { run_cost(*options); }};
+  return alone(command, options, run_cost);
 }
 
 }  // namespace
