@@ -6,7 +6,7 @@
 #include <nanobind/ndarray.h>
 
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +82,10 @@ Tensor tensor_of(const Array& array, Memory memory = Memory::read_only);
 /// Ids, labels or a mask of this moment: a tape keeps them until backward, and callers may fill
 /// their array anew before that.
 inline Tensor copy_of(const Array& array) { return tensor_of(array).clone(); }
+/// The same of an argument that may be left out.
+inline Tensor copy_of(const std::optional<Array>& array) {
+  return array ? copy_of(*array) : Tensor();
+}
 /// A NumPy array on the memory of a CPU tensor, read-only if that is. NumPy lacks bf16: such a
 /// tensor becomes an object with __dlpack__ alone.
 nb::object array_of(const Tensor& tensor);

@@ -7,6 +7,7 @@
 
 #include <exception>
 #include <filesystem>
+#include <span>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"

@@ -21,7 +21,7 @@ RunContext context_of(bool training, const std::optional<Array>& sample_ids, std
   run.training = training;
   run.seed = seed;
   run.step = step;
-  if (sample_ids) run.sample_ids = copy_of(*sample_ids);
+  run.sample_ids = copy_of(sample_ids);
   require_input(!training || run.sample_ids.defined(),
                 "training needs sample_ids, which decide the dropout masks");
   return run;

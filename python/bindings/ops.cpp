@@ -20,11 +20,6 @@ Tensor constant_of(const Var& target) {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// An argument that may be left out.
-Tensor copy_of(const std::optional<Array>& array) {
-  return array ? python::copy_of(*array) : Tensor();
-}
-
 void bind_elementwise(nb::module_& ops) {
   ops.def("affine", &affine, "x"_a, "scale"_a, "shift"_a = 0.0, doc::affine, ReleaseLock());
   ops.def("gelu_erf", &gelu_erf, "x"_a, doc::gelu_erf, ReleaseLock());
@@ -46,7 +41,7 @@ void bind_elementwise(nb::module_& ops) {
       "dropout",
       [](const Var& x, double p, const Array& sample_ids, std::uint64_t seed, std::uint64_t step,
          std::uint32_t site) {
-        return dropout(x, p, {seed, step, site}, python::copy_of(sample_ids));
+        return dropout(x, p, {seed, step, site}, copy_of(sample_ids));
       },
       "x"_a, "p"_a, "sample_ids"_a, "seed"_a = 0, "step"_a = 0, "site"_a = 0, doc::dropout,
       ReleaseLock());
@@ -92,7 +87,7 @@ void bind_products(nb::module_& ops) {
 /// Spans from an array [p, 2] of the first row of each and the row after its last; none: dense.
 RowSpans spans_of(const std::optional<Array>& bounds) {
   if (!bounds) return {};
-  const Tensor rows = python::tensor_of(*bounds).contiguous();
+  const Tensor rows = tensor_of(*bounds).contiguous();
   require_input(rows.rank() == 2 && rows.dim(1) == 2 && rows.dtype() == DType::i64,
                 "spans are {} {}; expected i64 [p, 2]", rows.dtype(), rows.shape());
   std::vector<RowRange> ranges;
@@ -157,7 +152,7 @@ void bind_attention(nb::module_& ops) {
       "rotate",
       [](const Var& x, const Array& table, const std::optional<Array>& spans,
          std::optional<std::int64_t> heads) {
-        return rotate(x, spans_of(spans), python::tensor_of(table), heads);
+        return rotate(x, spans_of(spans), tensor_of(table), heads);
       },
       "x"_a, "table"_a, "spans"_a = nb::none(), "heads"_a = nb::none(), doc::rotate, ReleaseLock());
   ops.def(
@@ -218,13 +213,13 @@ void bind_rows(nb::module_& ops) {
   ops.def(
       "embedding",
       [](const Var& table, const Array& ids, std::int64_t padding_row) {
-        return embedding(table, python::copy_of(ids), padding_row);
+        return embedding(table, copy_of(ids), padding_row);
       },
       "table"_a, "ids"_a, "padding_row"_a = -1, doc::embedding, ReleaseLock());
   ops.def(
       "gather_rows",
-      [](const Var& x, const Array& index) { return gather_rows(x, python::copy_of(index)); },
-      "x"_a, "index"_a, doc::gather_rows, ReleaseLock());
+      [](const Var& x, const Array& index) { return gather_rows(x, copy_of(index)); }, "x"_a,
+      "index"_a, doc::gather_rows, ReleaseLock());
 }
 
 void bind_shapes(nb::module_& ops) {
@@ -258,14 +253,14 @@ void bind_shapes(nb::module_& ops) {
   ops.def(
       "distillation_loss",
       [](const Var& logits, const Array& target, double temperature, double normaliser) {
-        return distillation_loss(logits, python::tensor_of(target), temperature, normaliser);
+        return distillation_loss(logits, tensor_of(target), temperature, normaliser);
       },
       "logits"_a, "target"_a, "temperature"_a, "normaliser"_a, doc::distillation_loss,
       ReleaseLock());
   ops.def(
       "cross_entropy",
       [](const Var& logits, const Array& labels, double normaliser, double z_loss) {
-        return cross_entropy(logits, python::copy_of(labels), normaliser, {}, z_loss);
+        return cross_entropy(logits, copy_of(labels), normaliser, {}, z_loss);
       },
       "logits"_a, "labels"_a, "normaliser"_a = 0.0, "z_loss"_a = 0.0, doc::cross_entropy,
       ReleaseLock());
@@ -275,9 +270,7 @@ void bind_shapes(nb::module_& ops) {
       "x"_a, "target"_a, doc::mean_squared_error, ReleaseLock());
   ops.def(
       "mean_squared_error",
-      [](const Var& x, const Array& target) {
-        return mean_squared_error(x, python::tensor_of(target));
-      },
+      [](const Var& x, const Array& target) { return mean_squared_error(x, tensor_of(target)); },
       "x"_a, "target"_a, doc::mean_squared_error, ReleaseLock());
 }
 
