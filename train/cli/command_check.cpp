@@ -58,10 +58,12 @@ struct CheckReport {
   std::optional<std::int64_t> sequences;  // of the training data; unknown before tokenization
   double passes = 0;                      // over them
   std::optional<CorpusStatistics> data;
-  std::vector<std::string> task;  // what the task's data is like; empty if it was not read
+  Lines task;  // what the task's data is like; empty if it was not read
   std::optional<Fit> fit;
   std::int64_t longest_bag = 0;  // rows; 0 without --data or bags
-  std::vector<std::string> warnings;
+  Lines warnings;
+
+  void warn(const Lines& more) { warnings.insert(warnings.end(), more.begin(), more.end()); }
 };
 
 // ---- The facts ----------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ void read_task(CheckReport& report, const RunSpec& spec) {
     RunSpec complete = spec;
     const EmbeddingData data = read_embedding_data(complete.options, spec.tokenizer);
     report.task = describe(data);
-    for (std::string& line : embedding_warnings(data)) report.warnings.push_back(std::move(line));
+    report.warn(embedding_warnings(data));
     report.sequences = std::ssize(data.train->content().samples);
     require_same_run(complete);
     report.config = std::move(complete.options);
@@ -161,10 +163,8 @@ void read_task(CheckReport& report, const RunSpec& spec) {
   report.config = std::move(task.spec.options);
   report.task = describe(statistics, report.config);
   report.sequences = task.train->size();
-  // These warnings compare examples. They replace those about shared files.
-  for (const Lines& more :
-       {tokenizer_warnings(report.config, spec.tokenizer.get()), task_warnings(statistics)})
-    report.warnings.insert(report.warnings.end(), more.begin(), more.end());
+  report.warn(tokenizer_warnings(report.config, spec.tokenizer.get()));
+  report.warn(task_warnings(statistics));
 }
 
 /// Reads the data of pretraining, or the tokens in the cache, and completes the configuration.
@@ -182,7 +182,7 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
       for (const CorpusSource& source : *sources) source.tokens->verify();
     report.data = corpus_statistics(report.config, *corpus, log);
     report.sequences = report.data->train.sequences;
-    for (const std::string& line : data_warnings(*report.data)) report.warnings.push_back(line);
+    report.warn(data_warnings(*report.data));
   } else {
     report.sequences = 0;
     for (const auto& source : masked_sources(corpus->train, *corpus->tokenizer, report.config))
@@ -190,7 +190,7 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
   }
   require_schedules_within_run(report.config, *report.sequences);
   report.passes = passes_over(*corpus, *report.sequences, report.config);
-  for (const std::string& line : epoch_warnings(report.passes)) report.warnings.push_back(line);
+  report.warn(epoch_warnings(report.passes));
 }
 
 CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
