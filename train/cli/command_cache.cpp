@@ -7,8 +7,8 @@
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/config/config.h"
+#include "train/loop/run_memory.h"
 #include "train/objectives/cache.h"
-#include "train/plan/memory_plan.h"
 
 namespace nystrom {
 namespace {

@@ -19,7 +19,6 @@
 #include "train/objectives/evaluation.h"
 #include "train/objectives/finetune.h"
 #include "train/objectives/pretrain.h"
-#include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
 
 namespace nystrom {

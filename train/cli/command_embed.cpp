@@ -1,13 +1,13 @@
 // nystrom embed: write one vector for each text.
 #include "core/base/printable.h"
 #include "core/base/progress.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
 #include "train/objectives/text_embedder.h"
 #include "train/objectives/vector_file.h"
-#include "train/state/hf_config.h"
 
 namespace nystrom {
 namespace {

@@ -2,6 +2,7 @@
 // options.
 #include <csignal>
 
+#include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/cli/commands.h"

@@ -14,7 +14,6 @@
 #include "train/config/config_io.h"
 #include "train/objectives/fill_mask.h"
 #include "train/objectives/task_predict.h"
-#include "train/objectives/vector_file.h"
 #include "train/state/model_folder.h"
 
 namespace nystrom {

@@ -3,7 +3,6 @@
 
 #include "core/check.h"
 #include "train/cli/commands.h"
-#include "train/config/validation.h"
 #include "train/distributed/processes.h"
 #include "train/objectives/corpus.h"
 

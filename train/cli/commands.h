@@ -13,7 +13,6 @@
 #include "core/base/fields.h"
 #include "core/base/log.h"
 #include "core/base/require.h"
-#include "core/base/stop_signals.h"
 #include "core/device.h"
 #include "core/dtype.h"
 #include "train/distributed/communicator.h"
