@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -13,37 +14,31 @@
 namespace nystrom::python {
 namespace {
 
-DType dtype_of(nb::dlpack::dtype type) {
-  using Code = nb::dlpack::dtype_code;
-  const auto is = [&](Code code, int bits) {
-    return type.code == static_cast<std::uint8_t>(code) && type.bits == bits && type.lanes == 1;
-  };
-  if (is(Code::Float, 32)) return DType::f32;
-  if (is(Code::Float, 64)) return DType::f64;
-  if (is(Code::Float, 16)) return DType::f16;
-  if (is(Code::Bfloat, 16)) return DType::bf16;
-  if (is(Code::Int, 64)) return DType::i64;
-  if (is(Code::Int, 32)) return DType::i32;
-  if (is(Code::UInt, 8) || is(Code::Bool, 8)) return DType::u8;
+using Code = nb::dlpack::dtype_code;
+
+struct ElementType {
+  DType type;
+  Code code;
+};
+
+/// Arrays of a type have its first code.
+constexpr ElementType element_types[] = {{DType::f32, Code::Float}, {DType::f64, Code::Float},
+                                         {DType::f16, Code::Float}, {DType::bf16, Code::Bfloat},
+                                         {DType::i64, Code::Int},   {DType::i32, Code::Int},
+                                         {DType::u8, Code::UInt},   {DType::u8, Code::Bool}};
+
+nb::dlpack::dtype dlpack_dtype(const ElementType& element) {
+  return {static_cast<std::uint8_t>(element.code),
+          static_cast<std::uint8_t>(8 * size_of(element.type)), 1};
+}
+
+DType dtype_of(nb::dlpack::dtype given) {
+  for (const ElementType& element : element_types)
+    if (given == dlpack_dtype(element)) return element.type;
   throw InputError(
       fmt::format("an array has elements of {} bits that nystrom does not know; expected float32, "
                   "float64, float16, bfloat16, int64, int32, uint8 or bool",
-                  type.bits));
-}
-
-nb::dlpack::dtype dlpack_dtype(DType type) {
-  using Code = nb::dlpack::dtype_code;
-  const auto made = [&](Code code) {
-    return nb::dlpack::dtype{static_cast<std::uint8_t>(code),
-                             static_cast<std::uint8_t>(8 * size_of(type)), 1};
-  };
-  switch (type) {
-    case DType::bf16: return made(Code::Bfloat);
-    case DType::i32:
-    case DType::i64: return made(Code::Int);
-    case DType::u8: return made(Code::UInt);
-    default: return made(Code::Float);
-  }
+                  given.bits));
 }
 
 }  // namespace
@@ -103,9 +98,10 @@ nb::object array_of(const Tensor& tensor) {
   const nb::capsule owner(new Tensor(tensor),
                           [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
   void* data = const_cast<void*>(view.data);
+  const auto* element = std::ranges::find(element_types, tensor.dtype(), &ElementType::type);
   const auto made = [&]<class Result>(TypeTag<Result>) {
     return nb::cast(Result(data, sizes.size(), sizes.data(), owner, strides.data(),
-                           dlpack_dtype(tensor.dtype()), nb::device::cpu::value));
+                           dlpack_dtype(*element), nb::device::cpu::value));
   };
   const auto shown = [&]<class Framework>(TypeTag<Framework>) {
     return tensor.memory() == Memory::read_only ? made(TypeTag<nb::ndarray<Framework, nb::ro>>{})
@@ -124,9 +120,7 @@ LogSink log_sink() {
   };
 }
 
-DType dtype_called(const std::string& name) {
-  return value_called<DType>("dtype", name);
-}
+DType dtype_called(const std::string& name) { return value_called<DType>("dtype", name); }
 
 namespace {
 
