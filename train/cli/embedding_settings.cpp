@@ -39,10 +39,7 @@ EmbeddingFlags VectorModel::for_ranking(EmbeddingFlags flags) const {
   const Similarity similarity = folder.config.embedding.similarity;
   if (flags.normalize || flags.no_normalize) return flags;
   flags.normalize = similarity == Similarity::cosine;
-  require_input(flags.normalize || similarity == Similarity::dot,
-                "{}: model.embedding.similarity is {}, and nystrom ranks by cosine or dot; --set "
-                "model.embedding.similarity=cosine",
-                printable_path(folder.path), enum_name(similarity));
+  require_ranked(similarity, printable_path(folder.path));
   return flags;
 }
 

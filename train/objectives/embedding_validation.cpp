@@ -1,7 +1,6 @@
 #include "train/objectives/embedding_objective.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "core/base/checksum.h"
@@ -18,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An embedder of a run's model, as `nystrom embed` has it: long texts are read in windows.
+/// An embedder of a run's model, as `nystrom embed` has it: long texts are read in windows. Where
+/// vectors are compared by cosine they have length 1, so that products compare them.
 TextEmbedder embedder_of(const RunConfig& config, const Model& model, const Tokenizer& tokenizer,
                          PromptKind prompt, Communicator& communicator) {
   EmbeddingOptions options = embedding_options(model.config(), prompt, config.data.sequence_length);
@@ -61,17 +61,10 @@ std::vector<double> pair_correlations(const EmbeddingTexts& pairs, const ColumnV
 std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors& first,
                                const ColumnVectors& second) {
   double reciprocal_ranks = 0, found_first = 0;
-  std::vector<double> factors;  // of second texts: 1 / length
-  for (std::int64_t row = 0; row < std::ssize(second.texts); ++row) {
-    const double length = std::sqrt(inner_product(second.vectors, row, second.vectors, row));
-    factors.push_back(length > 0 ? 1 / length : 0);
-  }
   for (const EmbeddingSample& sample : pairs.samples) {
     const std::int64_t text = first.row(sample.texts[0]);
-    // The length of the text itself changes no order.
     const auto similarity = [&](std::int64_t row) {
-      return inner_product(first.vectors, text, second.vectors, row) *
-             factors[static_cast<std::size_t>(row)];
+      return inner_product(first.vectors, text, second.vectors, row);
     };
     const double own = similarity(second.row(sample.texts[1]));
     std::int64_t better = 0;
@@ -108,6 +101,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
     for (const EmbeddingSample& sample : pairs.samples) scores.push_back(sample.score);
     require_different_values(scores, TaskMetric::spearman, "validation");
   } else {
+    require_ranked(config.model.embedding.similarity, "task.validation");
     const auto firsts = texts_of_column(pairs, 0).texts, seconds = texts_of_column(pairs, 1).texts;
     require_input(seconds.size() > 1,
                   "task.validation: all pairs have one second text, which is always found; give "
@@ -147,6 +141,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
 /// Queries whose documents are to be found.
 EmbeddingValidation of_queries(const RunConfig& config,
                                const std::shared_ptr<const Tokenizer>& tokenizer) {
+  require_ranked(config.model.embedding.similarity, "task.validation");
   const auto set = std::make_shared<const RetrievalSet>(read_validation_folder(config.task));
   std::string text = file_checksum(set->corpus);
   for (std::size_t query = 0; query < set->queries.size(); ++query) {

@@ -57,6 +57,13 @@ EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
   return options;
 }
 
+void require_ranked(Similarity similarity, const std::string& where) {
+  require_input(similarity == Similarity::cosine || similarity == Similarity::dot,
+                "{}: model.embedding.similarity is {}, and nystrom ranks by cosine or dot; --set "
+                "model.embedding.similarity=cosine",
+                where, enum_name(similarity));
+}
+
 TextEmbedder::TextEmbedder(const Model& model, const Tokenizer& tokenizer, EmbeddingOptions options,
                            Communicator* communicator)
     : model_(checked(model, options)),

@@ -34,6 +34,10 @@ enum class PromptKind { query, document, none };
 EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
                                    std::int64_t sequence_length);
 
+/// Throws an InputError that begins with `where` if vectors compared so are not ranked by their
+/// products: those of cosine at length 1, those of dot as they are.
+void require_ranked(Similarity similarity, const std::string& where);
+
 /// Turns texts into vectors.
 class TextEmbedder {
  public:

@@ -94,6 +94,22 @@ TEST_F(EmbeddingTest, FindsTheTextsThatBelongTogether) {
   EXPECT_GT(ranks.back(), 0.25);
 }
 
+TEST_F(EmbeddingTest, PairsAreRankedAsTheModelCompares) {
+  configure();
+  const auto rank = [&](const std::string& similarity) {
+    losses(
+        "--set training.steps=1 --set model.embedding.normalize=false "
+        "--set model.embedding.similarity=" +
+        similarity);
+    return metric("validation_mrr").back();
+  };
+  EXPECT_NE(rank("cosine"), rank("dot"));
+  FinetuneTest::expect_refused(
+      "finetune run.yaml --quiet --set model.embedding.similarity=euclidean",
+      "task.validation: model.embedding.similarity is euclidean, and nystrom ranks by cosine or "
+      "dot; --set model.embedding.similarity=cosine");
+}
+
 TEST_F(EmbeddingTest, RetrievalMeasuresARun) {
   configure_retrieval();
   run("finetune run.yaml --threads 1 --set training.steps=60 --set evaluation.every=30");
