@@ -14,11 +14,6 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialNames 
   return ids;
 }
 
-bool Tokenizer::is_special(std::int32_t id) const {
-  const SpecialIds& ids = special();
-  return id == ids.cls || id == ids.sep || id == ids.pad || id == ids.mask || id == ids.unk;
-}
-
 void require_masked_lm_tokens(const Tokenizer& tokenizer) {
   const SpecialIds& ids = tokenizer.special();
   const WrappedIds around = tokenizer.wrap(std::span(&ids.mask, 1));

@@ -321,6 +321,15 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
       .pad = choose(Role::pad, std::nullopt, {"[PAD]", "<pad>"}),
       .mask = choose(Role::mask, std::nullopt, {"[MASK]", "<mask>"}),
       .unk = choose(Role::unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
+  // As in transformers, these are special whatever their own flag says.
+  const std::vector<SpecialToken> specials = special_tokens_of(settings);
+  const std::vector<AddedToken> stored = parts.added.all();
+  for (AddedToken token : stored) {
+    token.special |=
+        parts.special.contain(token.id) ||
+        std::ranges::find(specials, token.content, &SpecialToken::content) != specials.end();
+    parts.added.add(std::move(token));
+  }
   parts.settings = settings;
   parts.token_types = settings.token_types.value_or(settings.its_class == nullptr ||
                                                     settings.its_class->token_types);

@@ -196,6 +196,32 @@ TEST_F(OpenTokenizer, TextHoldsNoSpecialTokens) {
       EXPECT_TRUE(id > 4 || id == tokenizer->special().unk) << name;
 }
 
+/// Whatever `special` says of them, as in transformers; their other flags stay.
+TEST_F(OpenTokenizer, TokensWithARoleAreSpecial) {
+  nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
+  for (nlohmann::json& each : json["added_tokens"]) each["special"] = false;
+  json["added_tokens"][3]["lstrip"] = true;
+  describe(json);
+  const auto expect_special = [&] {
+    const auto tokenizer = open();
+    const std::int32_t sep = tokenizer->special().sep;
+    const std::string text = "the  [SEP] sea";
+    for (const std::int32_t id : tokenizer->encode(text)) EXPECT_NE(id, sep);
+    EXPECT_EQ(tokenizer->encode_with_offsets(text, SpecialNames::tokens)[1],
+              (Token{sep, 3, 10, 1}));
+    EXPECT_EQ(tokenizer->decode(Ids{sep}), "");
+    EXPECT_EQ(nlohmann::json::parse(tokenizer->files(7)[0].content)["added_tokens"][3]["special"],
+              true);
+  };
+  expect_special();
+  configure(R"({"tokenizer_class": "PreTrainedTokenizerFast", "sep_token": "[SEP]"})");
+  expect_special();
+  for (const char* its_class : {"BertTokenizer", "DebertaV2Tokenizer"}) {
+    use_class(its_class);
+    expect_special();
+  }
+}
+
 TEST_F(OpenTokenizer, SettingsOfBert) {
   const std::string pieces = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nab\nAb\n\xC3\xA1\nAB\n";
   write("vocab.txt", pieces);
