@@ -41,55 +41,63 @@ std::string message_of(int code, OnigErrorInfo info = {ONIG_ENCODING_UTF8, nullp
   return printable({reinterpret_cast<const char*>(text), static_cast<std::size_t>(length)});
 }
 
-/// Properties that make an expression slow and that Oniguruma's own limits do not count.
-struct Costs {
+/// [:punct:] in a class as newer versions of Oniguruma and Hugging Face's tokenizers read it: with
+/// symbols.
+constexpr std::pair<std::string_view, std::string_view> newer_classes[] = {
+    {"[:punct:]", R"(\p{P}\p{S})"}, {"[:^punct:]", R"([^\p{P}\p{S}])"}};
+
+/// An expression for this version of Oniguruma, and properties that make it slow and that
+/// Oniguruma's own limits do not count.
+struct Expression {
+  std::string text;
   int nested_looks = 0;  // nesting depth of look-arounds: each level scans the text again
   int calls = 0;         // of groups, as \g<name>: nested calls double the compiled size
   int classes = 0;       // character classes, \w, \p{L}, […]: tens of kilobytes each
 };
-
-/// [:punct:] as newer versions of Oniguruma and Hugging Face's tokenizers read it: with symbols.
-std::string with_symbols(std::string_view expression) {
-  constexpr std::pair<std::string_view, std::string_view> newer[] = {
-      {"[:punct:]", R"(\p{P}\p{S})"}, {"[:^punct:]", R"([^\p{P}\p{S}])"}};
-  std::string text(expression);
-  for (const auto& [name, members] : newer)
-    for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at))
-      text.replace(at, name.size(), members);
-  return text;
-}
 
 bool is_look_around(std::string_view group) {
   return group.starts_with("?=") || group.starts_with("?!") || group.starts_with("?<=") ||
          group.starts_with("?<!");
 }
 
-Costs costs_of(std::string_view expression) {
-  Costs costs;
+Expression examine(std::string_view expression) {
+  Expression found;
   std::vector<bool> groups;  // for each open group: whether it is a look-around
   int looks = 0, brackets = 0;
-  for (std::size_t i = 0; i < expression.size(); ++i) {
-    const char c = expression[i];
-    if (c == '\\') {
-      if (++i == expression.size()) break;
-      if (expression[i] == 'g') ++costs.calls;
-      if (std::string_view("dDhHpPsSwW").find(expression[i]) != std::string_view::npos)
-        ++costs.classes;
+  for (std::size_t i = 0, length = 1; i < expression.size(); i += length) {
+    const std::string_view rest = expression.substr(i);
+    const char c = rest[0];
+    length = 1;
+    if (c == '\\' && rest.size() > 1) {
+      length = 2;
+      if (rest[1] == 'g') ++found.calls;
+      if (std::string_view("dDhHpPsSwW").find(rest[1]) != std::string_view::npos) ++found.classes;
     } else if (c == '[') {
+      ++found.classes;
+      const auto newer = std::ranges::find_if(newer_classes, [&](const auto& each) {
+        return brackets > 0 && rest.starts_with(each.first);
+      });
+      if (newer != std::end(newer_classes)) {
+        found.text += newer->second;
+        length = newer->first.size();
+        continue;
+      }
       ++brackets;
-      ++costs.classes;
+      if (rest.starts_with("[^")) ++length;
+      if (rest.substr(length).starts_with(']')) ++length;  // a member
     } else if (c == ']') {
       brackets = std::max(brackets - 1, 0);
     } else if (brackets == 0 && c == '(') {
-      groups.push_back(is_look_around(expression.substr(i + 1)));
+      groups.push_back(is_look_around(rest.substr(1)));
       looks += groups.back() ? 1 : 0;
-      costs.nested_looks = std::max(costs.nested_looks, looks);
+      found.nested_looks = std::max(found.nested_looks, looks);
     } else if (brackets == 0 && c == ')' && !groups.empty()) {
       looks -= groups.back() ? 1 : 0;
       groups.pop_back();
     }
+    found.text += rest.substr(0, length);
   }
-  return costs;
+  return found;
 }
 
 bool is_out_of_steps(int result) {
@@ -161,23 +169,22 @@ Pattern::Pattern(std::string_view expression, const std::string& where)
   require_input(expression.size() <= max_bytes,
                 "{}: the regular expression has {} bytes, expected at most {}", where,
                 expression.size(), max_bytes);
-  const Costs costs = costs_of(expression);
-  require_input(costs.nested_looks <= max_nested_looks,
+  const Expression read = examine(expression);
+  require_input(read.nested_looks <= max_nested_looks,
                 "{}: the regular expression '{}' has {} look-arounds one inside another, expected "
                 "at most {}",
-                where, expression_, costs.nested_looks, max_nested_looks);
-  require_input(costs.calls <= max_calls,
+                where, expression_, read.nested_looks, max_nested_looks);
+  require_input(read.calls <= max_calls,
                 "{}: the regular expression '{}' calls groups {} times, expected at most {} calls",
-                where, expression_, costs.calls, max_calls);
-  require_input(costs.classes <= max_classes,
+                where, expression_, read.calls, max_calls);
+  require_input(read.classes <= max_classes,
                 "{}: the regular expression '{}' has {} classes of characters, expected at most {}",
-                where, expression_, costs.classes, max_classes);
+                where, expression_, read.classes, max_classes);
   initialize();
   OnigRegex regex = nullptr;
   OnigErrorInfo info{};
-  const std::string text = with_symbols(expression);
-  const OnigUChar* begin = bytes_of(text);
-  const int result = onig_new(&regex, begin, begin + text.size(), ONIG_OPTION_NONE,
+  const OnigUChar* begin = bytes_of(read.text);
+  const int result = onig_new(&regex, begin, begin + read.text.size(), ONIG_OPTION_NONE,
                               ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
   if (result == ONIGERR_MEMORY) throw std::bad_alloc();
   if (result != ONIG_NORMAL)

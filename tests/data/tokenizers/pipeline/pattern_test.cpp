@@ -42,6 +42,22 @@ TEST(Pattern, Sets) {
   EXPECT_EQ(matches(".", "a\nb"), (Strings{"a", "b"}));
 }
 
+/// [:punct:] holds symbols in a class, as in newer versions of Oniguruma. Alone it is a class of
+/// these characters.
+TEST(Pattern, PunctuationOfPosix) {
+  const std::string text = "p:$x";
+  EXPECT_EQ(matches("[[:punct:]]", text), (Strings{":", "$"}));
+  EXPECT_EQ(matches("[[:^punct:]]", text), (Strings{"p", "x"}));
+  EXPECT_EQ(matches("[][:punct:]]", text), (Strings{":", "$"}));
+  EXPECT_EQ(matches("[[:alpha:][:punct:]]+", text), (Strings{"p:$x"}));
+  EXPECT_EQ(matches("[[:punct:]&&[^$]]", text), (Strings{":"}));
+  EXPECT_EQ(matches("[:punct:]", text), (Strings{"p", ":"}));
+  EXPECT_EQ(matches("[:^punct:]", "^" + text), (Strings{"^", "p", ":"}));
+  EXPECT_EQ(matches("[[:alpha:]][:punct:]", text), (Strings{"p:"}));
+  EXPECT_EQ(matches("[\\[:punct:]", "[" + text), (Strings{"[", "p", ":"}));
+  EXPECT_EQ(matches("\\[[:punct:]", "[" + text), (Strings{"[p"}));
+}
+
 TEST(Pattern, Repetitions) {
   EXPECT_EQ(matches("a+", "aabaaa"), (Strings{"aa", "aaa"}));
   EXPECT_EQ(matches("a{2}", "aaaaa"), (Strings{"aa", "aa"}));
