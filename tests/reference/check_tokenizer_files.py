@@ -448,11 +448,14 @@ CLASSES = (
 ).split()
 # Classes with special tokens and flags of their own.
 MORE_CLASSES = (
-    "AlbertTokenizerFast BarthezTokenizerFast BigBirdTokenizerFast BlenderbotTokenizerFast "
-    "BloomTokenizerFast CamembertTokenizerFast CodeGenTokenizerFast CohereTokenizerFast "
-    "DebertaTokenizerFast FNetTokenizerFast GemmaTokenizerFast HerbertTokenizerFast "
-    "LongformerTokenizerFast MobileBertTokenizerFast MPNetTokenizerFast MvpTokenizer "
-    "PegasusTokenizerFast Qwen2TokenizerFast ReformerTokenizerFast RemBertTokenizerFast "
+    "AlbertTokenizerFast BarthezTokenizerFast BigBirdTokenizerFast BlenderbotSmallTokenizerFast "
+    "BlenderbotTokenizerFast BloomTokenizerFast CLIPTokenizerFast CamembertTokenizerFast "
+    "CodeGenTokenizerFast CohereTokenizerFast ConvBertTokenizerFast "
+    "DPRQuestionEncoderTokenizerFast DPRReaderTokenizerFast DebertaTokenizerFast "
+    "DebertaV2TokenizerFast FNetTokenizerFast FunnelTokenizerFast GemmaTokenizerFast "
+    "HerbertTokenizerFast LEDTokenizerFast LayoutLMTokenizerFast LongformerTokenizerFast "
+    "LxmertTokenizerFast MT5TokenizerFast MobileBertTokenizerFast MPNetTokenizerFast MvpTokenizer "
+    "NougatTokenizerFast OpenAIGPTTokenizerFast PegasusTokenizerFast Qwen2TokenizerFast ReformerTokenizerFast RemBertTokenizerFast "
     "SplinterTokenizerFast SqueezeBertTokenizerFast T5TokenizerFast WhisperTokenizerFast "
     "XGLMTokenizerFast XLMRobertaTokenizerFast XLNetTokenizerFast"
 ).split()
@@ -464,7 +467,7 @@ AROUND_TEXTS = {
 }
 # Classes that nystrom refuses by name, as docs/tokenizers.md says: Pegasus's renumbers its tokens.
 REFUSED = ["PegasusTokenizerFast"]
-BERT_LIKE = re.compile("(?<!Rem)Bert|Electra|Splinter|MPNet")
+BERT_LIKE = re.compile("(?<!Rem)Bert|DPR|Electra|Funnel|LayoutLM|Lxmert|MPNet|Splinter")
 
 
 def maybe(rng, options, **values):

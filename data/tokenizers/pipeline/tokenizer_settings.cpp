@@ -197,7 +197,9 @@ void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings
   const bool has_settings = !settings.config_place.empty() || settings.its_class != nullptr;
   if (!has_settings || !tokenizer.is_object()) return;
   const Family family = settings.family();
-  const bool adds_space = settings.add_prefix_space.value_or(false);
+  const bool passes_on =
+      settings.its_class == nullptr || settings.its_class->name != "BlenderbotSmallTokenizer";
+  const bool adds_space = passes_on && settings.add_prefix_space.value_or(false);
   const bool says_space = settings.add_prefix_space || has_space_default(settings.its_class);
   if (says_space && is_type(tokenizer, "pre_tokenizer", "ByteLevel"))
     tokenizer["pre_tokenizer"]["add_prefix_space"] = adds_space;

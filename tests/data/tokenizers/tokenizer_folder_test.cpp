@@ -510,6 +510,8 @@ TEST_F(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
     EXPECT_TRUE(adds_space(each)) << each;
   for (const char* each : {"GemmaTokenizer", "CohereTokenizer", "Qwen2Tokenizer"})
     EXPECT_FALSE(adds_space(each)) << each;
+  configure(R"({"tokenizer_class": "BlenderbotSmallTokenizer", "add_prefix_space": true})");
+  EXPECT_NE(open()->encode("the"), open()->encode(" the")) << "it does not pass the option on";
 }
 
 /// Splinter's class sets the case and accents of the normalizer, and leaves Chinese as it is.
