@@ -27,19 +27,19 @@ class Unigram final : public WordModel {
 
   void encode(std::string_view word, std::vector<Token>& tokens,
               const std::vector<bool>& hidden) const override {
-    const std::size_t before = tokens.size();
+    std::vector<Token> path;  // from its end
     const std::vector<Node> nodes = best_paths(word, hidden);
     bool last_unknown = false;
     for (auto end = static_cast<std::uint32_t>(word.size()); end > 0; end = nodes[end].begin) {
       const Node& node = nodes[end];
       if (node.unknown && last_unknown)
-        tokens.back().begin = node.begin;
+        path.back().begin = node.begin;
       else
-        tokens.push_back({node.unknown ? unknown_mark : node.id, node.begin, end});
+        path.push_back({node.unknown ? unknown_mark : node.id, node.begin, end});
       last_unknown = node.unknown;
     }
-    std::reverse(tokens.begin() + static_cast<std::ptrdiff_t>(before), tokens.end());
-    resolve_unknown(word, before, tokens, hidden);
+    for (auto token = path.rbegin(); token != path.rend(); ++token)
+      put(word, *token, tokens, hidden);
   }
   bool writes_unknown_text() const override { return true; }
 
@@ -78,31 +78,20 @@ class Unigram final : public WordModel {
     return nodes;
   }
 
-  /// Replaces unknown tokens. A token whose text is a piece after joining becomes that piece.
-  /// Otherwise it becomes byte pieces if all of them exist, and the unknown piece if not.
-  void resolve_unknown(std::string_view word, std::size_t first, std::vector<Token>& tokens,
-                       const std::vector<bool>& hidden) const {
-    for (std::size_t i = first; i < tokens.size(); ++i) {
-      if (tokens[i].id != unknown_mark) continue;
-      const Token token = tokens[i];
-      const std::string_view text = word.substr(token.begin, token.end - token.begin);
-      if (const auto piece = vocabulary().find(text); piece && !is_hidden(hidden, *piece)) {
-        tokens[i].id = *piece;
-        continue;
-      }
-      const auto bytes = byte_fallback_ ? byte_pieces(vocabulary(), text) : std::nullopt;
-      require_input(bytes || unknown_,
-                    "the text holds what is no piece of the tokenizer, which has no unknown token");
-      if (!bytes) {
-        tokens[i].id = *unknown_;
-        continue;
-      }
-      tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(i));
-      for (const std::int32_t id : *bytes)
-        tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(i++),
-                      {id, token.begin, token.end});
-      --i;
-    }
+  /// Puts a token of the path. An unknown one whose text is a piece after joining becomes that
+  /// piece. Otherwise it becomes byte pieces if all of them exist, and the unknown piece if not.
+  void put(std::string_view word, const Token& token, std::vector<Token>& tokens,
+           const std::vector<bool>& hidden) const {
+    const auto as = [&](std::int32_t id) { tokens.push_back({id, token.begin, token.end}); };
+    if (token.id != unknown_mark) return as(token.id);
+    const std::string_view text = word.substr(token.begin, token.end - token.begin);
+    if (const auto piece = vocabulary().find(text); piece && !is_hidden(hidden, *piece))
+      return as(*piece);
+    const auto bytes = byte_fallback_ ? byte_pieces(vocabulary(), text) : std::nullopt;
+    require_input(bytes || unknown_,
+                  "the text holds what is no piece of the tokenizer, which has no unknown token");
+    if (!bytes) return as(*unknown_);
+    for (const std::int32_t id : *bytes) as(id);
   }
 
   std::vector<double> scores_;

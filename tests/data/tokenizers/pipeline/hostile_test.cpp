@@ -1,4 +1,5 @@
 // A wrong tokenizer.json, vocab.txt or merges.txt gives its exact message.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -207,6 +208,24 @@ TEST(UnigramWithoutUnknown, TextThatNeedsIt) {
   EXPECT_EQ(tokenizer->encode("ab"), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(input_error([&] { tokenizer->encode("az"); }),
             "the text holds what is no piece of the tokenizer, which has no unknown token");
+}
+
+/// The time grows with the length of a word, not with its square.
+TEST(UnigramWithBytes, TakesLongWords) {
+  Json pieces = Json::parse(R"([["<unk>", 0], ["a", -1]])");
+  for (int byte = 0; byte < 256; ++byte)
+    pieces.push_back(Json::array({fmt::format("<0x{:02X}>", byte), -9}));
+  Json json = sound();
+  json["pre_tokenizer"] = json["normalizer"] = nullptr;
+  json["added_tokens"] = Json::array();
+  json["post_processor"] = nullptr;
+  json["model"] = {{"type", "Unigram"}, {"unk_id", 0}, {"byte_fallback", true}, {"vocab", pieces}};
+  constexpr std::size_t count = 100'000;
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += "\u00e9a";
+  const std::vector<std::int32_t> ids = tokenizer_of_json(json.dump())->encode(text);
+  ASSERT_EQ(ids.size(), 3 * count);
+  EXPECT_EQ((std::vector(ids.end() - 3, ids.end())), (std::vector<std::int32_t>{0xC5, 0xAB, 1}));
 }
 
 TEST(GrowingText, EndsInAnError) {
