@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/pattern.h"
+#include "data/tokenizers/pipeline/pre_tokenizers.h"
 
 namespace nystrom {
 namespace {
@@ -97,8 +98,7 @@ void fuse(Parts& parts) {
 Decoder read_metaspace_decoder(const JsonPart& part) {
   const std::string mark = part["replacement"].text();
   if (mark.empty()) part["replacement"].fail("expected one character");
-  const bool prepends = part.boolean_or("add_prefix_space", true) &&
-                        part.text_or("prepend_scheme", "always") != "never";
+  const bool prepends = read_prepend_scheme(part) != "never";
   return [mark, prepends](Parts& parts) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       replace_all(parts[i], mark, i == 0 && prepends ? "" : " ");

@@ -176,15 +176,11 @@ PreTokenizer read_metaspace(const JsonPart& part) {
   const std::string mark = part["replacement"].text();
   if (mark.empty() || utf8_length(mark[0]) != mark.size())
     part["replacement"].fail("expected one character");
-  const bool prepends = part.boolean_or("add_prefix_space", true),
-             splits = part.boolean_or("split", true);
-  const std::string name = part.text_or("prepend_scheme", prepends ? "always" : "never");
-  if (name != "always" && name != "first" && name != "never")
-    part["prepend_scheme"].fail(
-        fmt::format("got '{}', expected always, first or never", printable(name)));
-  const Prepend scheme = !prepends || name == "never" ? Prepend::never
-                         : name == "first"            ? Prepend::first
-                                                      : Prepend::always;
+  const bool splits = part.boolean_or("split", true);
+  const std::string name = read_prepend_scheme(part);
+  const Prepend scheme = name == "never"   ? Prepend::never
+                         : name == "first" ? Prepend::first
+                                           : Prepend::always;
   return {.apply =
               [=](Words& words) {
                 write_marks(words, mark, scheme);
@@ -238,6 +234,18 @@ void split_as_bert(Words& words) {
 }
 
 }  // namespace
+
+std::string read_prepend_scheme(const JsonPart& metaspace) {
+  const bool prepends = metaspace.boolean_or("add_prefix_space", true);
+  const std::string name = metaspace.text_or("prepend_scheme", prepends ? "always" : "never");
+  if (name != "always" && name != "first" && name != "never")
+    metaspace["prepend_scheme"].fail(
+        fmt::format("got '{}', expected always, first or never", printable(name)));
+  if (!prepends && name != "never")
+    metaspace["prepend_scheme"].fail(
+        fmt::format("got '{}' beside add_prefix_space: false; expected never", name));
+  return name;
+}
 
 PreTokenizer read_pre_tokenizer(const JsonPart& part) {
   const std::string type = part["type"].text();

@@ -35,4 +35,8 @@ struct PreTokenizer {
 /// unknown type or a wrong value.
 PreTokenizer read_pre_tokenizer(const JsonPart& part);
 
+/// Where a Metaspace puts its mark in front: "always", "first" or "never". Throws an InputError for
+/// another value, and where the older `add_prefix_space` says otherwise.
+std::string read_prepend_scheme(const JsonPart& metaspace);
+
 }  // namespace nystrom

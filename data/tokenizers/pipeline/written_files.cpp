@@ -16,11 +16,25 @@ OrderedJson flags_of(const AddedToken& token) {
           {"normalized", token.normalized}, {"special", token.special}};
 }
 
+/// Writes prepend_scheme for the older "add_prefix_space": false of each Metaspace, which
+/// transformers refuses without it.
+void write_prepend_schemes(nlohmann::json& part) {
+  if (!part.is_structured()) return;
+  for (nlohmann::json& each : part) write_prepend_schemes(each);
+  if (!part.is_object() || part.value("type", nlohmann::json()) != "Metaspace" ||
+      part.value("add_prefix_space", nlohmann::json()) != false)
+    return;
+  part.erase("add_prefix_space");
+  part["prepend_scheme"] = "never";
+}
+
 std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length) {
   // A sorted object: vocabularies are large.
   auto json = nlohmann::json::parse(parts.json);
   json["version"] = "1.0";
   for (const auto& [key, changed] : parts.changes) json[key] = nlohmann::json::parse(changed);
+  for (const char* key : {"pre_tokenizer", "decoder"})
+    if (json.contains(key)) write_prepend_schemes(json[key]);
   if (parts.has_own_template)
     json["post_processor"] = post_processor_json(parts.post_processor, parts.vocabulary);
   json["added_tokens"] = nlohmann::json::array();

@@ -101,6 +101,24 @@ TEST_F(OpenTokenizer, WritesWhatItIs) {
               tokenizer->encode(text, SpecialNames::tokens));
 }
 
+/// transformers refuses the older key without the newer one.
+TEST_F(OpenTokenizer, WritesPrependSchemes) {
+  nlohmann::json json = read_json_file(fixtures / "small/unigram/tokenizer.json");
+  const nlohmann::json older = {
+      {"type", "Metaspace"}, {"replacement", "\xE2\x96\x81"}, {"add_prefix_space", false}};
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", nlohmann::json::array({older})}};
+  json["decoder"] = older;
+  describe(json);
+  const TemporaryFolder copy;
+  write_tokenizer(*open(), copy.path(), 7);
+  const nlohmann::json written = read_json_file(copy / "tokenizer.json");
+  for (const auto& each : {written["pre_tokenizer"]["pretokenizers"][0], written["decoder"]}) {
+    EXPECT_FALSE(each.contains("add_prefix_space"));
+    EXPECT_EQ(each["prepend_scheme"], "never");
+  }
+  EXPECT_EQ(open_tokenizer(copy.path())->encode("the sea"), open()->encode("the sea"));
+}
+
 TEST_F(OpenTokenizer, LengthsAreThoseOfTheModel) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["truncation"] = {
