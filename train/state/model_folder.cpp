@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/long_list.h"
 #include "core/base/printable.h"
@@ -175,18 +176,36 @@ std::string decoder_notice(const ModelFolder& folder) {
          "transformers 5 (tie_word_embeddings: false)";
 }
 
+/// The settings of calls that tokenizer.json has, if one of them may be "Left": it is large.
+nlohmann::json left_settings(const fs::path& file) {
+  if (!fs::exists(file)) return nlohmann::json::object();
+  const std::string text = read_text_file(file, std::size_t{64} << 20);
+  return text.find("\"Left\"") == text.npos ? nlohmann::json::object()
+                                            : parse_json(text, printable_path(file));
+}
+
 /// Lines about a tokenizer that other programs use otherwise.
 std::vector<std::string> tokenizer_notices(const fs::path& folder) {
-  const fs::path file = folder / "tokenizer_config.json";
-  if (!fs::exists(file)) return {};
-  const nlohmann::json settings = read_json_file(file);
-  if (!settings.is_object()) return {};  // which opening the tokenizer refuses
+  const fs::path file = folder / "tokenizer_config.json", whole = folder / "tokenizer.json";
+  const nlohmann::json settings =
+                           fs::exists(file) ? read_json_file(file) : nlohmann::json::object(),
+                       parts = left_settings(whole);
+  if (!settings.is_object() || !parts.is_object()) return {};  // opening the tokenizer refuses it
   std::vector<std::string> lines, names;
-  for (const auto& [key, way] : {std::pair("truncation_side", "keeps the beginning of a text"),
-                                 std::pair("padding_side", "pads behind a text")})
-    if (settings.value(key, nlohmann::json()) == "left")
-      lines.push_back(fmt::format("note: {}: {} is left; nystrom {}, and so does an export",
-                                  printable_path(file), key, way));
+  for (const auto& [part, way] : {std::pair("truncation", "keeps the beginning of a text"),
+                                  std::pair("padding", "pads behind a text")}) {
+    const std::string key = fmt::format("{}_side", part);
+    const nlohmann::json side = settings.value(key, nlohmann::json()),
+                         own = parts.value(part, nlohmann::json());
+    const bool is_own =
+        side.is_null() && own.is_object() && own.value("direction", nlohmann::json()) == "Left";
+    if (is_own || side == "left")
+      lines.push_back(fmt::format("note: {} is left; nystrom {}, and so does an export",
+                                  is_own
+                                      ? fmt::format("{}: {}.direction", printable_path(whole), part)
+                                      : fmt::format("{}: {}", printable_path(file), key),
+                                  way));
+  }
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
     for (const nlohmann::json& token : settings.value(key, nlohmann::json::array())) {
       const nlohmann::json name = token.is_object() ? token.value("content", token) : token;
