@@ -5,6 +5,7 @@
 
 #include "data/tasks/task_dataset.h"
 #include "tests/data/tasks/letter_tokenizer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {
@@ -86,6 +87,29 @@ TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
   EXPECT_EQ(counts_.truncated.count, 4);
   EXPECT_EQ(encode(TaskKind::classification, 10, example_of("a", "b"))[0].rows[0].type_ids,
             (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
+}
+
+/// Its template for two texts leaves the second out.
+struct OneTextTokenizer : LetterTokenizer {
+  using LetterTokenizer::wrap;
+  WrappedIds wrap(std::span<const std::int32_t> first,
+                  std::span<const std::int32_t> /*second*/) const override {
+    return wrap(first);
+  }
+};
+
+TEST_F(Encoder, PairsNeedATemplateOfTwoTexts) {
+  const OneTextTokenizer tokenizer;
+  for (const TaskKind kind : {TaskKind::classification, TaskKind::questions}) {
+    TaskConfig task{.kind = kind, .stride = 2};
+    const TaskEncoder encoder(resolve_task(task), LabelSet({"O"}), tokenizer, 20);
+    if (kind == TaskKind::classification) {
+      EXPECT_EQ(text_of(encoder.encode(example_of("abc"), counts_)[0]), "[abc]");
+    }
+    EXPECT_EQ(input_error([&] { encoder.encode(example_of("abc", "de"), counts_); }),
+              "the tokenizer's template for two texts, post_processor.pair of its tokenizer.json, "
+              "leaves the second out; expected both, A and B");
+  }
 }
 
 TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
