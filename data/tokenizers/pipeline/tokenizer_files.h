@@ -1,5 +1,5 @@
 // Readers and writers of the tokenizer files of Hugging Face's library. All vocabularies are read
-// through the tokenizer.json that transformers makes of them.
+// through a tokenizer.json, nearly always the one that transformers makes of them.
 #pragma once
 
 #include <cstdint>
