@@ -108,8 +108,6 @@ Decoder read_metaspace_decoder(const JsonPart& part) {
 Decoder read_replacing_decoder(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
-  if (const auto text = pattern.find("String"); text && text->text().empty())
-    return [](Parts&) {};  // it changes nothing
   return [find = read_matcher(pattern), content](Parts& parts) {
     for (std::string& each : parts) replace(each, find(each), content);
   };

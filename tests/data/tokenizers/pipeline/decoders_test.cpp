@@ -34,5 +34,15 @@ TEST(ByteLevelDecoder, ReplacesEachByteThatBeginsNoCharacter) {
   EXPECT_EQ(decoded("\xF4\x90"), "\uFFFD\uFFFD");
 }
 
+/// The empty text is found before each character and at the end, as the empty expression.
+TEST(ReplacingDecoder, InsertsAtEachPlaceOfTheEmptyText) {
+  for (const char* kind : {"String", "Regex"}) {
+    const nlohmann::json json = {{"type", "Replace"}, {"pattern", {{kind, ""}}}, {"content", "x"}};
+    std::vector<std::string> parts{"a", "\u00e9b", ""};
+    read_decoder(JsonPart(json, "t.json"))(parts);
+    EXPECT_EQ(parts, (std::vector<std::string>{"xax", "x\u00e9xbx", ""})) << kind;
+  }
+}
+
 }  // namespace
 }  // namespace nystrom
