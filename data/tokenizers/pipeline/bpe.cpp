@@ -189,6 +189,7 @@ Merges read_merges(const JsonPart& part) {
       continue;
     }
     const std::string text = each.is_string() ? each.get<std::string>() : "";
+    if (text.starts_with("#version")) continue;  // the first line of a merges.txt
     const std::size_t space = text.find(' ');
     if (space == text.npos || text.find(' ', space + 1) != text.npos)
       part.fail(fmt::format(

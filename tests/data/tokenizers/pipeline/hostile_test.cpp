@@ -209,6 +209,13 @@ TEST(TokenizerJsonFile, WrongText) {
     EXPECT_EQ(error_of(text.substr(0, size)).substr(0, 9), "t.json:1:") << size;
 }
 
+/// Hugging Face's library passes over it too.
+TEST(MergesOfBpe, MayBeginWithTheVersionOfAMergesFile) {
+  Json json = sound();
+  json["model"] = Json::parse(BPE R"(["#version: 0.2", "a b"]})");
+  EXPECT_EQ(tokenizer_of_json(json.dump())->encode("ab"), (std::vector<std::int32_t>{2}));
+}
+
 TEST(UnigramWithoutUnknown, TextThatNeedsIt) {
   Json json = sound();
   json["model"] = Json::parse(R"({"type": "Unigram", "vocab": [["a", 0], ["b", -1], ["c", -1]]})");
