@@ -67,9 +67,13 @@ std::int32_t read_named_id(const JsonPart& part, const Vocabulary& vocabulary) {
   return read_id(elements[1], vocabulary);
 }
 
-/// Adds a step of a sequence. At most one step may have a template with special tokens.
+/// Adds a step of a sequence. At most one step may have a template with special tokens, and at most
+/// one may trim offsets: in Hugging Face's library a second one trims as much again.
 void merge(PostProcessor& whole, const PostProcessor& part, const JsonPart& place) {
   if (part.trims_offsets) {
+    if (whole.trims_offsets)
+      place.fail(
+          "a second step that trims offsets in a sequence of post-processors is not supported");
     whole.trims_offsets = true;
     whole.adds_prefix_space = part.adds_prefix_space;
   }

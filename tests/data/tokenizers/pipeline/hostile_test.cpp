@@ -156,6 +156,10 @@ const Case cases[] = {
       {"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 4]}]})",
      "post_processor.processors[1]: a second template in a sequence of post-processors is not "
      "supported"},
+    {"two_trims", "/post_processor",
+     R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "ByteLevel"}]})",
+     "post_processor.processors[1]: a second step that trims offsets in a sequence of "
+     "post-processors is not supported"},
     {"bert_pair", "/post_processor",
      R"({"type": "BertProcessing", "cls": [3], "sep": ["[SEP]", 4]})",
      "post_processor.cls: expected a token and its id"},
