@@ -55,7 +55,6 @@ void Progress::update(std::int64_t done, const std::string& details, bool line) 
   if (now - last_ < std::chrono::milliseconds(100) && done < total_) return;
   last_ = now;
   log_.draw(this->line(done, details, log_.width()));
-  if (done >= total_) log_.end_line();  // results that go to standard output follow
 }
 
 }  // namespace nystrom

@@ -14,10 +14,13 @@ class Progress {
  public:
   /// `unit` names the counted items ("step"). `done` of `total` items are done at the start.
   Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log);
+  /// Ends the line of a terminal: results on standard output do not begin behind it.
+  ~Progress() { log_.end_line(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   /// Shows that `done` items are done, with `details` behind the bar. A terminal is redrawn at most
-  /// ten times a second, and its line ends when all is done. With `line`, other outputs and the
-  /// log's file get a line.
+  /// ten times a second. With `line`, other outputs and the log's file get a line.
   void update(std::int64_t done, const std::string& details, bool line);
 
  private:

@@ -104,16 +104,17 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
   communicator.require_same_files("--text",
                                   file_checksum(text.scratch.path() / "tokens" / "index.json"));
   const std::int64_t total = text.samples.packing->size();
-  Progress progress("sequence", 0, total, log);
+  std::optional<Progress> progress(std::in_place, "sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();
   const auto show = [&](std::int64_t done) {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds),
-                    done == total);
+    progress->update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds),
+                     done == total);
   };
   const Evaluation result =
       evaluate_masked_lm(*model, text.samples, options.batch, communicator, show);
+  progress.reset();
   require_finite(std::span(&result.loss, 1));
   if (!communicator.is_first()) return;
   if (options.common.json) {

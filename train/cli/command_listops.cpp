@@ -24,7 +24,7 @@ void run(const ListOpsCommand& options, Device, Log& log) {
   NewFolder folder(require_empty_target(options.folder));
   const EndAtSignals stop("stopped; nothing was kept");
   const std::int64_t all = options.train + options.validation + options.test;
-  Progress progress("sample", 0, all, log);
+  std::optional<Progress> progress(std::in_place, "sample", 0, all, log);
   std::int64_t done = 0;
   for (const auto& [name, count] :
        {std::pair("train", options.train), {"val", options.validation}, {"test", options.test}}) {
@@ -34,10 +34,11 @@ void run(const ListOpsCommand& options, Device, Log& log) {
       text += fmt::format("{}\t{}\n", sample.source, sample.target);
       check_interruption();
       ++done;
-      progress.update(done, "", done == all);
+      progress->update(done, "", done == all);
     }
     write_text_file(folder.path() / fmt::format("basic_{}.tsv", name), text);
   }
+  progress.reset();
   folder.commit();
   fmt::print("{}: {} samples to train on, {} to validate, {} to test\n",
              printable_path(options.folder), options.train, options.validation, options.test);
