@@ -16,7 +16,8 @@ struct Int8Rows {
   Tensor matrix() const;
 };
 
-/// Rounds a matrix [rows, width] f32 on the CPU. The largest number of a row becomes ±127.
+/// Rounds a matrix [rows, width] f32 on the CPU. The largest number of a row becomes ±127; a
+/// row whose scale would be below the normal numbers becomes zeros.
 Int8Rows to_int8_rows(const Tensor& matrix);
 
 /// x, f32 on the CPU, rounded to the 256 values that ONNX's DynamicQuantizeLinear takes for it:

@@ -52,11 +52,10 @@ struct ClassifierHead {
 /// - replaced_tokens: dense → hidden_act → dense_prediction: [r, hidden] → [r, 1], positive where
 ///   another token is taken to have stood (ELECTRA's discriminator).
 /// - masked_features: feature_predictions: [r, hidden] → [r, embed_dim], what a masked row holds.
-/// - sequence_classification: dropout → dense → classifier_act → dropout → out_proj, on one vector
-/// a
-///   sequence: [b, hidden] → [b, labels]. `pooling` selects the vector: the first token's (last
-///   valid step's for features), or the mean of all. With towers it is tower_features, 4 · hidden
-///   wide.
+/// - sequence_classification: dropout → dense → classifier_act → dropout → out_proj, on one
+///   vector a sequence: [b, hidden] → [b, labels]. `pooling` selects the vector: the first token's
+///   (last valid step's for features), or the mean of all. With towers it is tower_features,
+///   4 · hidden wide.
 /// - token_classification: dropout → classifier at every position: [b, n, hidden] → [b, n, labels].
 /// - question_answering: qa_outputs at every position: [b, n, hidden] → [b, n, 2].
 /// - multiple_choice: pre_classifier → classifier_act → classifier on the first token, which gives

@@ -29,10 +29,10 @@ Hdf5File open(const std::filesystem::path& file) {
 
 Hdf5Array features_of(const Hdf5File& file, const std::string& name, std::int64_t cache_bytes) {
   std::optional<Hdf5Array> array = file.find("features", cache_bytes);
+  if (array) return std::move(*array);
   const std::vector<std::string> names = file.names();
-  require_input(array.has_value(), "{}: there is no array 'features'; the file holds {}", name,
-                names.empty() ? "nothing" : list_of_names(names));
-  return std::move(*array);
+  throw InputError(fmt::format("{}: there is no array 'features'; the file holds {}", name,
+                               names.empty() ? "nothing" : list_of_names(names)));
 }
 
 FeatureFile::FeatureFile(std::filesystem::path file)

@@ -219,7 +219,7 @@ std::vector<SampleOutputs> outputs_by_sample(const TaskDataset& data,
                                              std::span<const std::int64_t> samples,
                                              const Tensor& first, const Tensor& last) {
   const auto numbers = [](const Tensor& x) {
-    return x.defined() ? x.to(cpu_device).contiguous().to_doubles() : std::vector<double>();
+    return x.defined() ? x.to_doubles() : std::vector<double>();
   };
   const std::vector<double> firsts = numbers(first), lasts = numbers(last);
   const bool by_tokens = data.target() == TaskTarget::word_classes;

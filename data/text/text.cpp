@@ -268,10 +268,11 @@ class TablePieces : public FilePieces {
 }  // namespace
 
 const char* describe(SkipReason reason) {
-  constexpr const char* words[skip_reasons] = {
+  constexpr const char* words[] = {
       "not UTF-8",           "with NUL bytes",           "empty",
       "rows without a text", "rows that cannot be read", "files that unpack beyond measure",
       "files that vanished"};
+  static_assert(std::size(words) == skip_reasons);
   return words[static_cast<std::size_t>(reason)];
 }
 

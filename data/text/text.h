@@ -42,7 +42,7 @@ enum class SkipReason {
   vanished
 };
 inline constexpr std::size_t skip_reasons = 7;
-/// The reason as in reports: "is not UTF-8", …
+/// The reason as in reports: "not UTF-8", …
 const char* describe(SkipReason reason);
 
 /// The documents left out for one reason.

@@ -137,7 +137,7 @@ class EmbeddingObjective : public Objective {
       run.sample_ids = step.batches[part].sample_ids;
       const Tensor vectors = vectors_of(model, step.batches[part].input, run).value();
       dtype = vectors.dtype();
-      const std::vector<double> numbers = vectors.contiguous().to_doubles();
+      const std::vector<double> numbers = vectors.to_doubles();
       std::int64_t place = step.first[part] * columns;
       for (auto row = numbers.begin(); row != numbers.end(); row += width) {
         own.push_back(static_cast<double>(place++));
