@@ -14,6 +14,7 @@
 #include "train/cli/commands.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"
+#include "train/loop/trainer.h"
 #include "train/objectives/corpus_statistics.h"
 #include "train/objectives/embedding_objective.h"
 #include "train/objectives/evaluation.h"
@@ -105,6 +106,8 @@ RunSpec resolve_sound(const CheckOptions& options, Device device) {
   RunSpec spec =
       resolve(std::move(given), task ? RunKind::finetuning : RunKind::pretraining, errors);
   if (task) check_task_files(spec.options, errors);
+  if (errors.empty() && options.devices)
+    errors.note("", [&] { require_work_for_all(spec.options, *options.devices); });
   if (!options.plans_elsewhere()) {
     errors.note("", [&] { require_computable(spec.options, device); });
     if (errors.empty()) errors.note("", [&] { require_memory(spec.options, device, 1); });
@@ -220,13 +223,10 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   fit.elsewhere = options.plans_elsewhere();
   if (!options.memory.empty()) fit.memory = parse_amount("--memory", options.memory);
   if (!fit.elsewhere && machine_memory() > 0) fit.memory = machine_memory();
-  const std::int64_t limit = config.training.batch_size / fit.devices;
-  require_input(limit > 0,
-                "--gpus {}: training.batch_size {} leaves some of them without a sequence",
-                fit.devices, config.training.batch_size);
+  const std::int64_t batch = config.training.batch_size;
   fit.plan = plan_memory(config, fit.devices);
-  if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, limit);
-  while (fit.largest.value_or(0) > 0 && config.training.batch_size % *fit.largest != 0)
+  if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, batch / fit.devices);
+  while (fit.largest.value_or(0) > 0 && batch % *fit.largest != 0)
     --*fit.largest;  // a micro-batch must divide the batch
   require_input(
       options.speed.empty() || options.bandwidth || fit.devices == 1,

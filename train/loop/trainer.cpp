@@ -408,21 +408,25 @@ RunResult Run::train() {
   return reached;
 }
 
-/// Throws an InputError unless a step's batch is large enough for `processes` processes. With
-/// `task` (or features), batches are sorted by length and divided into whole micro-batches.
-void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
+}  // namespace
+
+void require_work_for_all(const RunConfig& config, int processes) {
+  const TrainingConfig& training = config.training;
+  const bool task = has_task(config) || reads_features(config);
   const std::int64_t batch = training.batch_size, micro = training.micro_batch_size,
-                     parts = (batch + micro - 1) / micro;
+                     parts = batch / micro;
   require_input(batch >= processes,
                 "training.batch_size {} leaves some of {} processes without a sequence; raise it, "
                 "or start fewer",
                 batch, processes);
+  std::int64_t share = batch / processes;
+  while (batch % share != 0) --share;  // a micro-batch divides the batch
   // Tasks divide a step by length into whole micro-batches.
   require_input(!task || parts >= processes,
                 "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, "
                 "too few for {} processes; set "
                 "training.micro_batch_size to {} or less",
-                batch, parts, micro, processes, batch / processes);
+                batch, parts, micro, processes, share);
   const bool grows = processes > 1 && !training.batch_schedule.empty();
   require_input(
       task || !(training.deterministic || grows) || batch % (micro * processes) == 0,
@@ -432,14 +436,11 @@ void require_work_for_all(const TrainingConfig& training, bool task, int process
       batch);
 }
 
-}  // namespace
-
 RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator)
     : log_(log), communicator_(communicator) {
   const RunConfig& options = spec.options;
   communicator.require_same_options(to_yaml(options));
-  require_work_for_all(options.training, has_task(options) || reads_features(options),
-                       communicator.size());
+  require_work_for_all(options, communicator.size());
   if (!communicator.is_first()) return;
   check_run_place(options.run_dir);
   const fs::path folder = options.run_dir;

@@ -14,6 +14,10 @@
 
 namespace nystrom {
 
+/// Throws an InputError unless a step's batch is large enough for `processes` processes. Tasks, and
+/// pretraining on features, sort it by length and divide it into whole micro-batches.
+void require_work_for_all(const RunConfig& config, int processes);
+
 /// The run directory of one run while it trains. Collective.
 class RunSession {
  public:

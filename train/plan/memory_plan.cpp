@@ -318,9 +318,20 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
 }
 
 std::int64_t MemoryPlan::activations(std::int64_t micro_batch) const {
-  const auto b = static_cast<double>(micro_batch);
-  return whole_bytes(rest[0] + rest[1] * b +
-                     static_cast<double>(layers) * (layer[0] + layer[1] * b));
+  const auto bytes = [&](double kept, std::int64_t samples) {
+    const auto b = static_cast<double>(samples);
+    return whole_bytes(rest[0] + rest[1] * b + kept * (layer[0] + layer[1] * b));
+  };
+  const std::int64_t training = bytes(static_cast<double>(layers), std::min(micro_batch, share));
+  // An evaluation keeps no activations: it holds those of one layer at most.
+  return std::max({std::int64_t{0}, training, micro_batch > share ? bytes(1, micro_batch) : 0});
+}
+
+std::int64_t MemoryPlan::activations_of_layers(std::int64_t micro_batch) const {
+  const double one = layer[0] + layer[1] * static_cast<double>(std::min(micro_batch, share));
+  // Of a tiny model the peak can be in one layer, and the rest below 0.
+  return std::clamp<std::int64_t>(whole_bytes(static_cast<double>(layers) * one), 0,
+                                  activations(micro_batch));
 }
 
 std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t limit) const {
@@ -337,6 +348,7 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.fixed = fixed_memory(config, elements, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
+  plan.share = (config.training.batch_size + devices - 1) / devices;
   const auto sequences = static_cast<double>(sequences_of_sample(config));
   plan.rest[1] *= sequences;
   plan.layer[1] *= sequences;
@@ -354,7 +366,7 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
           {"communication", plan.fixed.communication},
           {"activations", plan.activations(micro_batch)},
           {"activations_per_layer",
-           whole_bytes(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
+           plan.activations_of_layers(micro_batch) / std::max<std::int64_t>(1, plan.layers)},
           {"total", plan.total(micro_batch)}};
 }
 
@@ -384,23 +396,25 @@ std::int64_t parse_amount(const std::string& option, const std::string& text) {
 
 std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& config, int devices) {
   const std::int64_t batch = config.training.micro_batch_size;
-  const auto b = static_cast<double>(batch);
+  const std::int64_t all = plan.activations(batch), layers = plan.activations_of_layers(batch);
   std::vector<std::string> lines = {
       devices == 1 ? "memory:" : fmt::format("memory of each of {} devices:", devices)};
-  const auto line = [&](const std::string& what, double bytes) {
-    if (bytes != 0) lines.push_back(fmt::format("  {:<44}{:>12}", what, memory_text(bytes)));
+  const auto text = [](std::int64_t bytes) { return memory_text(static_cast<double>(bytes)); };
+  const auto line = [&](const std::string& what, std::int64_t bytes) {
+    if (bytes != 0) lines.push_back(fmt::format("  {:<44}{:>12}", what, text(bytes)));
   };
   for (auto& [part, bytes] : bytes_by_part(plan, batch)) {
     if (part == "activations") break;  // which follow by layer
     std::ranges::replace(part, '_', ' ');
-    line(part, static_cast<double>(bytes));
+    line(part, bytes);
   }
-  const double layer = plan.layer[0] + plan.layer[1] * b;
-  line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)),
-       static_cast<double>(plan.layers) * layer);
-  line("activations of the rest", plan.rest[0] + plan.rest[1] * b);
-  line(fmt::format("in all, with micro_batch_size {}", batch),
-       static_cast<double>(plan.total(batch)));
+  line(fmt::format("activations of {} layers, {} each", plan.layers,
+                   text(layers / std::max<std::int64_t>(1, plan.layers))),
+       layers);
+  line("activations of the rest", all - layers);
+  line(fmt::format("in all, with micro_batch_size {}{}", batch,
+                   batch > plan.share ? fmt::format(", {} at once", plan.share) : ""),
+       plan.total(batch));
   return lines;
 }
 

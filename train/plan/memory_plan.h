@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,9 @@ struct Activations {
 struct MemoryPlan : Activations {
   FixedMemory fixed = {};
   std::int64_t layers = 0;
+  /// The largest number of samples of a step that a device has. No more are in its micro-batches;
+  /// an evaluation takes micro-batches as they are.
+  std::int64_t share = std::numeric_limits<std::int64_t>::max();
   /// Bytes that each of many devices sends in a step: to add up gradients (reduced), and with zero
   /// to distribute the weights (shared).
   std::int64_t reduced = 0, shared = 0;
@@ -32,6 +36,8 @@ struct MemoryPlan : Activations {
   double last_backward = 0;
 
   std::int64_t activations(std::int64_t micro_batch) const;
+  /// Those among them that are of layers.
+  std::int64_t activations_of_layers(std::int64_t micro_batch) const;
   std::int64_t total(std::int64_t micro_batch) const {
     return fixed.total() + activations(micro_batch);
   }

@@ -102,6 +102,9 @@ TEST_F(CheckTest, TellsWhetherTheRunFits) {
   expect_refused(
       "check run.yaml --gpus 2 --speed 1G",
       "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  expect_refused("check run.yaml --gpus 5",
+                 "run.yaml: training.batch_size 4 leaves some of 5 processes without a sequence; "
+                 "raise it, or start fewer");
   for (const std::string number : {"nan", "0", "-1", "inf"})
     expect_refused("check run.yaml --gpus 2 --memory 1G --bandwidth " + number,
                    "--bandwidth " + number + ": expected a number greater than 0");

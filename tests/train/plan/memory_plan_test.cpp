@@ -161,6 +161,27 @@ TEST(MemoryPlan, FindsTheLargestMicroBatch) {
   EXPECT_EQ(large.largest_micro_batch(80'000'000'000, 2'000'000'000'000), 11);
 }
 
+/// Of a micro-batch of more, a device computes its share of the step alone.
+TEST(MemoryPlan, AMicroBatchEndsAtADevicesShare) {
+  MemoryPlan plan = simple_plan();
+  plan.share = 4;
+  EXPECT_EQ(plan.total(5), plan.total(4));
+  EXPECT_EQ(plan.total(32), 1000 + 10 + (20 + 40) * 32) << "an evaluation: one layer at a time";
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  config.training.batch_size = config.training.micro_batch_size = 10;
+  EXPECT_EQ(plan_memory(config, 3).share, 4) << "of 10, one of three has 4";
+  EXPECT_EQ(plan_memory(config, 3).total(5), plan_memory(config, 3).total(4));
+}
+
+TEST(MemoryPlan, TheActivationsOfTheRestAreNeverNegative) {
+  MemoryPlan plan = simple_plan();
+  plan.rest[0] = -1000;
+  EXPECT_EQ(plan.activations(10), 0);
+  EXPECT_EQ(plan.activations_of_layers(10), 0);
+  EXPECT_EQ(plan.activations(20), plan.activations_of_layers(20));
+}
+
 TEST(StepTime, ARingSendsToAllButItself) {
   EXPECT_DOUBLE_EQ(plan_time(simple_plan(), 4, 1000, {}).communication, 3.0 / 4 * 16);
   EXPECT_EQ(plan_time(simple_plan(), 1, 1000, {}).communication, 0);
@@ -288,7 +309,7 @@ TEST(MemoryPlan, CountsTheShortSequencesOfTheFirstStage) {
   RunConfig first = config;
   first.data.length_schedule.clear();
   first.data.sequence_length = 16;
-  first.training.micro_batch_size = 8 * 5;
+  first.training.batch_size = first.training.micro_batch_size = 8 * 5;
   EXPECT_GE(1.1 * planned, static_cast<double>(plan_memory(first, 1).total(40)));
 }
 
