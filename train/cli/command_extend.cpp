@@ -21,7 +21,9 @@ void run(const ExtendCommand& options, Device, Log& log) {
   require_empty_target(options.folder);  // before the weights are read
   const auto model = extend_model(source, options.extend);
   const std::int64_t length = options.extend.length, parameters = model->parameters().count(),
-                     landmarks = model->config().attention.num_landmarks;
+                     landmarks = model->config().attention.num_landmarks,
+                     old = source.config.max_position_embeddings,
+                     trained = trained_positions(source);
   write_model_folder(source, *model, length, options.folder, log);
   if (options.common.json) {
     fmt::print("{}\n",
@@ -31,10 +33,10 @@ void run(const ExtendCommand& options, Device, Log& log) {
     return;
   }
   fmt::print(
-      "{}: {} positions instead of {}, {} landmarks, {} parameters; train on with model.from "
+      "{}: {} positions instead of {}{}, {} landmarks, {} parameters; train on with model.from "
       "before use\n",
-      printable_path(options.folder), length, source.config.max_position_embeddings, landmarks,
-      parameters);
+      printable_path(options.folder), length, old,
+      trained < old ? fmt::format(" ({} of them trained)", trained) : "", landmarks, parameters);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "nn/attention_diagnostics.h"
 #include "nn/layer_kinds.h"
+#include "train/config/config_io.h"
 #include "train/export/export.h"
 #include "train/state/hf_config.h"
 #include "train/state/transformers_class.h"
@@ -16,12 +17,14 @@
 namespace nystrom {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* table_name = "nystromformer.embeddings.position_embeddings.weight";
 
 ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& options) {
   ModelConfig config = source.config;
   const std::string where = printable_path(source.path);
-  const std::int64_t old = config.max_position_embeddings,
+  const std::int64_t old = config.max_position_embeddings, trained = trained_positions(source),
                      landmarks = options.landmarks.value_or(config.attention.num_landmarks);
   require_input(!config.has_kind(AttentionKind::linformer),
                 "{}: linformer's projections have weights for each of its {} positions, and none "
@@ -31,11 +34,11 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   require_input(config.positions != Positions::none,
                 "{}: the model has no position table; it takes sequences of any length as it is",
                 where);
-  require_input(options.length >= old,
-                "--length {}: {} has {} positions already; choose a larger length", options.length,
-                where, old);
+  require_input(options.length >= trained,
+                "--length {}: {} has {} {}positions already; choose a larger length",
+                options.length, where, trained, trained < old ? "trained " : "");
   require_input(
-      options.length > old || landmarks != config.attention.num_landmarks,
+      options.length > trained || landmarks != config.attention.num_landmarks,
       "--length {}: {} has that many positions and {} landmarks already; choose a larger length",
       options.length, where, landmarks);
   require_input(!options.landmarks || landmarks <= options.length,
@@ -100,12 +103,14 @@ void set_convolution(ModelConfig& config, const ConvertOptions& options, const s
 
 void set_positions(ModelConfig& config, const ConvertOptions& options, const ModelFolder& source) {
   const std::string where = printable_path(source.path);
-  const std::int64_t old = config.max_position_embeddings, length = options.length.value_or(old);
+  const std::int64_t old = config.max_position_embeddings, trained = trained_positions(source),
+                     length = options.length.value_or(old);
   require_input(!options.length || config.positions != Positions::none,
                 "--length {}: {} has no position table and takes any length; leave --length out",
                 length, where);
-  require_input(length >= old, "--length {}: {} has {} positions already; choose at least as many",
-                length, where, old);
+  require_input(length >= trained,
+                "--length {}: {} has {} {}positions already; choose at least as many", length,
+                where, trained, trained < old ? "trained " : "");
   require_input(options.landmarks <= length,
                 "--landmarks {} exceeds the {} positions; a sequence has no more landmarks than "
                 "tokens: lower it, or raise --length",
@@ -129,12 +134,13 @@ ModelConfig converted_config(const ModelFolder& source, const ConvertOptions& op
   return config;
 }
 
-/// The model of `source` under another configuration, with its weights. A longer position table is
-/// filled as `positions` says. Parameters that `source` lacks are 0.
+/// The model of `source` under another configuration, with its weights. The position table of a
+/// given `length` has the trained rows, and more as `positions` says. Parameters that `source`
+/// lacks are 0.
 std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfig& config,
-                                     NewPositions positions) {
-  const bool longer = config.has_position_table() &&
-                      config.max_position_embeddings > source.config.max_position_embeddings;
+                                     std::optional<std::int64_t> length, NewPositions positions) {
+  const std::int64_t trained = trained_positions(source);
+  const bool longer = config.has_position_table() && length.value_or(0) > trained;
   require_input(longer || positions == NewPositions::tile,
                 "--positions interpolate: {}; leave it out",
                 config.has_position_table()
@@ -149,11 +155,11 @@ std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfi
   for (const Parameter& parameter : old->parameters().parameters()) {
     const std::string& name = parameter.name();
     const Tensor values = old->parameters().master(name);
-    model->parameters().set(name,
-                            longer && name == table_name
-                                ? extended_positions(values, config.position_offset,
-                                                     config.max_position_embeddings, positions)
-                                : values);
+    model->parameters().set(
+        name, length && name == table_name
+                  ? extended_positions(values.slice(0, 0, config.position_offset + trained),
+                                       config.position_offset, *length, positions)
+                  : values);
   }
   return model;
 }
@@ -176,6 +182,19 @@ void add_errors(const ModelConfig& parent, const AttentionInputs& in, const Tens
 }
 
 }  // namespace
+
+std::int64_t trained_positions(const ModelFolder& source) {
+  const std::int64_t all = source.config.max_position_embeddings;
+  // Bags are read whole, whatever data.sequence_length is.
+  if (!source.config.has_position_table() || source.config.embed_dim ||
+      !fs::exists(source.path / "state.json"))
+    return all;
+  const RunConfig run = read_resolved_config((source.path / "config.yaml").string());
+  if (run.start.from) return all;
+  std::int64_t longest = 0;
+  for (const Stage& stage : stages_of(run)) longest = std::max(longest, stage.length);
+  return std::min(longest, all);
+}
 
 Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t length,
                           NewPositions positions) {
@@ -228,11 +247,12 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
 }
 
 std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options) {
-  return rebuilt_model(source, extended_config(source, options), options.positions);
+  return rebuilt_model(source, extended_config(source, options), options.length, options.positions);
 }
 
 std::unique_ptr<Model> convert_model(const ModelFolder& source, const ConvertOptions& options) {
-  return rebuilt_model(source, converted_config(source, options), options.positions);
+  return rebuilt_model(source, converted_config(source, options), options.length,
+                       options.positions);
 }
 
 std::optional<std::int64_t> LayerError::advised_landmarks() const {

@@ -30,15 +30,21 @@ struct ExtendOptions {
   NewPositions positions = NewPositions::tile;
 };
 
+/// The number of positions whose rows are trained. In a checkpoint of a run that began from nothing
+/// they are those of its longest sequences. Of any other folder all count: an earlier run may have
+/// trained them.
+std::int64_t trained_positions(const ModelFolder& source);
+
 /// The position table [offset + old, c] for `length` positions: [offset + length, c] f32. The first
 /// `offset` rows belong to no position (position i reads row i + offset), and stay as they are.
 Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t length,
                           NewPositions positions);
 
-/// The model of `source` with a longer position table, for further training. Throws an InputError
-/// for a length that is not longer, unless the landmarks change. Fewer positions than landmarks, a
-/// model without position table, and attention with weights for each position (linformer) are
-/// InputErrors too. So is a model that cannot be built.
+/// The model of `source` with more than its trained positions, for further training; new rows take
+/// the place of untrained ones. Throws an InputError for a length that is not longer, unless the
+/// landmarks change. Fewer positions than landmarks, a model without position table, and attention
+/// with weights for each position (linformer) are InputErrors too. So is a model that cannot be
+/// built.
 std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options);
 
 /// The options of a conversion.

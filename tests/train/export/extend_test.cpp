@@ -105,6 +105,36 @@ TEST_F(ExtendTest, ExactAttentionInTransformersStaysExact) {
   EXPECT_EQ(trained_length(longer), 50);
 }
 
+/// A run from nothing has rows beyond data.sequence_length that it never trained.
+TEST_F(ExtendTest, RowsThatWereNeverTrainedAreReplaced) {
+  RunConfig of_run;
+  of_run.model = tiny_.model->config();
+  of_run.data.sequence_length = 12;
+  write_bytes(folder_ / "base" / "state.json", "{}");
+  write_bytes(folder_ / "base" / "config.yaml", to_yaml(of_run));
+  expect_error("base longer --length 9",
+               "--length 9: base has 12 trained positions already; choose a larger length");
+  expect_says(run("extend base longer --length 20 --quiet").out,
+              "longer: 20 positions instead of 24 (12 of them trained), ");
+  const auto table_of = [&](const std::string& folder) {
+    const auto model = load_model(folder_ / folder, read_model_config(folder_ / folder, {}),
+                                  DType::f32, StoreMode::inference);
+    return model->parameters()
+        .master("nystromformer.embeddings.position_embeddings.weight")
+        .to_doubles();
+  };
+  const Tensor before = Tensor::from(table_of("base"), {24 + of_run.model.position_offset, 6});
+  EXPECT_EQ(table_of("longer"),
+            extended_positions(before.slice(0, 0, 12 + of_run.model.position_offset),
+                               of_run.model.position_offset, 20, NewPositions::tile)
+                .to_doubles());
+  std::filesystem::remove_all(folder_ / "longer");
+  of_run.start.from = "older";
+  write_bytes(folder_ / "base" / "config.yaml", to_yaml(of_run));
+  expect_error("base longer --length 20",
+               "--length 20: base has 24 positions already; choose a larger length");
+}
+
 TEST_F(ExtendTest, KeepsTheHeadOfSentenceOrder) {
   ModelConfig config = tiny_masked_lm();
   config.sentence_order = true;
