@@ -57,18 +57,24 @@ bool is_run(const fs::path& folder) {
 
 fs::path settings_file(const fs::path& run_dir) { return run_dir / "config.yaml"; }
 
-/// Takes over how `now` spells the places that both name, as runs/base/ for runs/base.
+/// Takes over how `now` spells the places that both name, as runs/base/ for runs/base. Returns
+/// whether as many others stand for some of them.
 template <class T>
-void respell(T& old, const T& now) {
+bool respell(T& old, const T& now) {
+  bool moved = false;
   if constexpr (std::is_same_v<T, std::string>) {
     if (!old.empty() && !now.empty() && normal_place(old) == normal_place(now)) old = now;
+    moved = old != now;
   } else if constexpr (std::is_same_v<T, TextSource>) {
-    respell(old.files, now.files);
+    moved = respell(old.files, now.files);
   } else if constexpr (std::is_same_v<T, std::optional<std::string>>) {
-    if (old && now) respell(*old, *now);
+    moved = old && now && respell(*old, *now);
   } else {
-    for (std::size_t i = 0; i < std::min(old.size(), now.size()); ++i) respell(old[i], now[i]);
+    for (std::size_t i = 0; i < std::min(old.size(), now.size()); ++i)
+      moved |= respell(old[i], now[i]);
+    moved = moved && old.size() == now.size();
   }
+  return moved;
 }
 
 /// What the directory holds, without the options.
@@ -230,15 +236,15 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
-  respell(old.start.from, config.start.from);
-  respell(old.distillation.teacher, config.distillation.teacher);
-  respell(old.tokenizer.path, config.tokenizer.path);
-  respell(old.data.train, config.data.train);
-  respell(old.data.validation, config.data.validation);
-  respell(old.task.features_folder, config.task.features_folder);
-  respell(old.task.splits, config.task.splits);
-  respell(old.task.train, config.task.train);
-  respell(old.task.validation, config.task.validation);
+  bool moved = respell(old.start.from, config.start.from);
+  moved |= respell(old.distillation.teacher, config.distillation.teacher);
+  moved |= respell(old.tokenizer.path, config.tokenizer.path);
+  moved |= respell(old.data.train, config.data.train);
+  moved |= respell(old.data.validation, config.data.validation);
+  moved |= respell(old.task.features_folder, config.task.features_folder);
+  moved |= respell(old.task.splits, config.task.splits);
+  moved |= respell(old.task.train, config.task.train);
+  moved |= respell(old.task.validation, config.task.validation);
   // The text decides how many pieces its tokenizer has.
   if (!config.tokenizer.path && !config.tokenizer.train.vocab_size &&
       config.vocab_size_from_tokenizer)
@@ -252,8 +258,9 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   const auto changed = changed_options(old, config);
   require_input(changed.empty(),
                 "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo "
-                "the changes",
-                printable_path(config.run_dir), fmt::join(changed, ", "));
+                "the changes{}",
+                printable_path(config.run_dir), fmt::join(changed, ", "),
+                moved ? " (where files have moved, by a link at their old place)" : "");
 }
 
 void write_settings(const RunConfig& config, const SavedRun& saved) {
