@@ -237,8 +237,8 @@ void make_folders(const std::filesystem::path& folder) {
   const std::filesystem::path parent = parent_of(folder);
   if (parent != folder) make_folders(parent);
   std::filesystem::create_directory(folder, error);
-  require_input(!error, "{}: cannot create the folder: {}", printable_path(folder),
-                error.message());
+  require_input(!error, "{}: cannot create the folder: {}; name another place",
+                printable_path(folder), error.message());
   sync_folder(parent);
 }
 

@@ -23,7 +23,7 @@ class RunSession {
  public:
   /// Creates and locks the run directory. Throws an InputError if another process trains in it, if
   /// it holds anything but a run, if the processes have different options, or if a step's batch is
-  /// too small for them.
+  /// too small for them. A folder that it creates is gone with it if the run writes no settings.
   RunSession(const RunSpec& spec, Log& log, Communicator& communicator);
 
   /// Throws an InputError if the run directory is no longer the one that this run has locked.
@@ -36,6 +36,7 @@ class RunSession {
   Log& log_;
   Communicator& communicator_;
   std::optional<RunLock> lock_;  // in rank 0
+  std::optional<NewRunGuard> guard_;
 };
 
 /// Runs f. An Error of f also goes into the log's file, which a RunSession opens.

@@ -66,10 +66,11 @@ std::string cache_name(const std::string& key) { return text_checksum(key).subst
 std::string tokenizer_key(const Tokenizer& tokenizer) { return cache_name(tokenizer.definition()); }
 
 void make_entry(const fs::path& entry, const std::function<void(const fs::path&)>& fill) {
-  NewFolder made(entry);
-  fill(made.path());
+  std::optional<NewFolder> made;
+  with_context("data.cache", [&] { made.emplace(entry); });
+  fill(made->path());
   try {
-    made.commit();
+    made->commit();
   } catch (const InputError&) {
     if (!fs::exists(entry))
       throw;  // otherwise another process has created the same folder in the meantime

@@ -135,24 +135,6 @@ void require_same_extent(const RunSpec& run) {
                 printable_path(run.options.run_dir), before, now);
 }
 
-/// Removes the new folder of a sweep whose first run was refused: it holds the lock's file alone.
-class NewFolderGuard {
- public:
-  explicit NewFolderGuard(fs::path folder) : folder_(std::move(folder)) {}
-  ~NewFolderGuard() {
-    std::error_code error;
-    for (fs::directory_iterator i(folder_, error), end; !error && i != end; i.increment(error))
-      if (i->path().filename() != ".lock") return;
-    fs::remove(folder_ / ".lock", error);
-    fs::remove(folder_, error);
-  }
-  NewFolderGuard(const NewFolderGuard&) = delete;
-  NewFolderGuard& operator=(const NewFolderGuard&) = delete;
-
- private:
-  fs::path folder_;
-};
-
 /// Throws an InputError if the scores of two runs of a sweep are of different kinds or examples.
 /// With `folds` the runs of a point differ in the fold, and each point has all.
 void require_comparable(const RunConfig& first, const RunConfig& other, bool folds) {
@@ -358,8 +340,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   std::string same = fmt::format("{} {} {}", to_yaml(base), options.seeds, options.folds);
   for (const auto& axis : options.grid) same += fmt::format("\n{}", fmt::join(axis, " "));
   communicator.require_same_options(same);
-  std::optional<NewFolderGuard> guard;
   std::optional<RunLock> lock;
+  std::optional<NewRunGuard> guard;
   std::size_t summarised = 0;
   if (communicator.is_first()) {
     check_run_place(base.run_dir);
@@ -368,14 +350,15 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
           fmt::format("{0}: holds a run too, which {0} means for predict and others; name the "
                       "folder of a run of the sweep for that one",
                       printable_path(base.run_dir)));
-    if (!fs::exists(base.run_dir)) guard.emplace(base.run_dir);
     for (const PlannedRun& each : plan) {
       const fs::path folder = each.spec.options.run_dir;
       require_no_link(folder);
       if (!result.points[each.point].overrides.empty()) require_no_link(folder.parent_path());
     }
+    const bool made = !fs::exists(base.run_dir);
     make_folders(base.run_dir);
     lock.emplace(base.run_dir);
+    if (made) guard.emplace(base.run_dir);
     remove_unfinished(base.run_dir);
     summarised = runs_in_summary(base.run_dir);
   }

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* lock_name = ".lock";
+constexpr const char *lock_name = ".lock", *log_name = "log.txt";
 constexpr std::string_view mark = "nystrom run\n";
 
 /// The first line of a file; "" without one.
@@ -134,6 +134,15 @@ void RunLock::require_held() const {
                 "{}: was removed or replaced while this run trained, or the program has another "
                 "current folder now; nothing more is saved there",
                 printable_path(path_.parent_path()));
+}
+
+NewRunGuard::~NewRunGuard() {
+  constexpr const char* own[] = {log_name, lock_name};
+  std::error_code error;
+  for (fs::directory_iterator i(folder_, error), end; !error && i != end; i.increment(error))
+    if (std::ranges::count(own, i->path().filename()) == 0) return;
+  for (const char* name : own) fs::remove(folder_ / name, error);
+  fs::remove(folder_, error);
 }
 
 fs::path normal_place(const fs::path& path) {

@@ -28,6 +28,19 @@ class RunLock {
   Descriptor descriptor_;
 };
 
+/// Removes the new folder of a run or of a sweep that was refused: one with nothing but its lock
+/// and its log. Its holder has the RunLock.
+class NewRunGuard {
+ public:
+  explicit NewRunGuard(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ~NewRunGuard();
+  NewRunGuard(const NewRunGuard&) = delete;
+  NewRunGuard& operator=(const NewRunGuard&) = delete;
+
+ private:
+  std::filesystem::path folder_;
+};
+
 /// The absolute path without ".", ".." and a last slash: equal places have equal ones.
 std::filesystem::path normal_place(const std::filesystem::path& path);
 

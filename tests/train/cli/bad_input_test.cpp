@@ -449,7 +449,7 @@ const Case texts[] = {
      "raise it"},
     {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
     {"cache_in_a_file", PREPARE "data.cache=text.txt/cache",
-     "text.txt: is no folder; name another place"},
+     "data.cache: text.txt: is no folder; name another place"},
 };
 
 #define FINETUNE "finetune task.yaml --quiet --set "

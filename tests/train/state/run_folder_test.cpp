@@ -95,6 +95,18 @@ TEST_F(RunFolder, OnlyUnfinishedFilesOfARunAreRemoved) {
   EXPECT_TRUE(fs::exists(folder_ / "run" / ("result.json.tmp-" + digits) / "x"));
 }
 
+TEST_F(RunFolder, ANewOneIsRemovedWithNothingButItsLockAndLog) {
+  for (const std::string kept : {"", "config.yaml", "checkpoints/step-1/x"}) {
+    add("run/.lock", "nystrom run\n");
+    add("run/log.txt");
+    if (!kept.empty()) add("run/" + kept);
+    { const NewRunGuard guard(folder_ / "run"); }
+    EXPECT_EQ(fs::exists(folder_ / "run" / ".lock"), !kept.empty()) << kept;
+    EXPECT_EQ(fs::exists(folder_ / "run"), !kept.empty()) << kept;
+    fs::remove_all(folder_ / "run");
+  }
+}
+
 TEST_F(RunFolder, ARunOfASweepIsWithinItsFolder) {
   add("sweep/rate=1/seed-3/x");
   add("sweep/seed-4/x");
