@@ -39,6 +39,8 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task,
                                             const std::filesystem::path& folder, Labelled labelled);
 /// Opens a file that is one text without a label. Its name is the example's id.
 std::unique_ptr<ExampleReader> open_document(const std::filesystem::path& file);
+/// Notes those of the files that are tables by their names, and are read as one text each.
+void note_tables(const std::vector<std::filesystem::path>& files, std::vector<std::string>& notes);
 /// Opens a file with a text in each line and no labels. For tokens the texts are split into words.
 std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task,
                                           const std::filesystem::path& file);

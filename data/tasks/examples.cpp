@@ -83,7 +83,9 @@ std::optional<std::vector<std::string>> columns_of(TaskFormat format) {
 class FilesReader : public ExampleReader {
  public:
   FilesReader(TaskConfig task, std::vector<fs::path> files, Labelled labelled)
-      : task_(std::move(task)), files_(std::move(files)), labelled_(labelled) {}
+      : task_(std::move(task)), files_(std::move(files)), labelled_(labelled) {
+    if (task_.format == TaskFormat::documents) note_tables(files_, notes_);
+  }
 
   std::optional<Example> next() override {
     while (true) {

@@ -77,6 +77,19 @@ std::vector<std::string> left_out(const fs::path& folder, const std::vector<std:
 
 }  // namespace
 
+void note_tables(const std::vector<fs::path>& files, std::vector<std::string>& notes) {
+  const auto is_named_table = [](const fs::path& file) {
+    return table_format_of(file).has_value();
+  };
+  const auto first = std::ranges::find_if(files, is_named_table);
+  if (first == files.end()) return;
+  const auto more = std::count_if(first + 1, files.end(), is_named_table);
+  notes.push_back(fmt::format(
+      "{}{}: a table is one text here, with all its braces, keys and commas; for its rows name it "
+      "without --document, or set task.format",
+      printable_path(*first), more > 0 ? fmt::format(" and {} more", more) : ""));
+}
+
 std::unique_ptr<ExampleReader> open_document(const fs::path& file) {
   return std::make_unique<WholeFiles>(
       std::vector<WholeFile>{{.path = file, .label = std::nullopt, .named = true}});
@@ -99,6 +112,7 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::pa
                 expected);
   std::ranges::sort(labels);
   std::vector<WholeFile> files;
+  std::vector<fs::path> read;
   std::vector<std::string> empty, notes;
   for (const std::string& label : labels) {
     const fs::path inner = folder / label;
@@ -106,12 +120,14 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::pa
                   printable_path(folder), printable(label), expected);
     const std::vector<fs::path> found = files_below(inner);
     if (found.empty()) empty.push_back(label);
+    std::ranges::copy(found, std::back_inserter(read));
     for (const fs::path& file : found)
       files.push_back({file, labelled == Labelled::required ? std::optional(label) : std::nullopt});
   }
   add_note(folder, "only the files in folders of labels are read; left out",
            left_out(folder, labels), notes);
   add_note(folder, "folders of labels without a file", empty, notes);
+  note_tables(read, notes);
   return std::make_unique<WholeFiles>(std::move(files), std::move(notes));
 }
 
