@@ -123,7 +123,10 @@ class GivenData:
     def write(self, data: Any, name: str, columns: Columns) -> str:
         """The file of the rows of `data`."""
         if columns.kind == "features":
-            raise InputError(f"{name}: a task of kind features takes files of features; name them")
+            raise InputError(
+                f"{name}: a task of kind features takes the names of files: of features, or of a "
+                "table that names these"
+            )
         file = self._keep(
             self._line(row, columns, f"{name}, row {number}")
             for number, row in enumerate(columns.objects(data, name))

@@ -31,6 +31,29 @@ def test_a_run_has_the_programs_bits(config, program, tmp_path):
     assert run.best_step in (6, 12) and run.best_value > 0
 
 
+@pytest.mark.parametrize("pooling", ["attention", "token"])
+def test_the_features_of_an_argument_tell_their_width(pooling, tmp_path):
+    draw = np.random.default_rng(0)
+    for i in range(8):
+        np.save(tmp_path / f"b{i}.npy", draw.normal(size=(6, 4)).astype(np.float32) + i % 2)
+    table = tmp_path / "bags.csv"
+    table.write_text("id,label\n" + "".join(f"b{i},{'ab'[i % 2]}\n" for i in range(8)))
+    config = {
+        "run_dir": tmp_path / "run",
+        "model": {
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+            "attention": {"num_landmarks": 2},
+            "pooling": pooling,
+        },
+        "task": {"kind": "features", "features_folder": tmp_path},
+        "training": {"epochs": None, "steps": 1, "batch_size": 1, "dtype": "f32"},
+    }
+    with pytest.raises(nystrom.InputError, match="takes the names of files"):
+        nystrom.finetune(config, train=[{"id": "b0", "label": "a"}], validation=0.3)
+    assert nystrom.finetune(config, train=table, validation=0.3, quiet=True).steps == 1
+
+
 def test_an_observer_sees_each_step(config, tmp_path):
     steps = []
     run = nystrom.pretrain(config, on_step=steps.append, quiet=True, training={"steps": 7})

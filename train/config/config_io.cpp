@@ -101,9 +101,11 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   if (config.vocab_size_from_tokenizer)
     config.model.vocab_size = config.tokenizer.train.vocab_size.value_or(most_pieces_by_default);
   const bool sound = problems(config.task).empty();
-  // Of a task with problems, which end this, the files are not asked.
-  if (!sound && config.task.kind == TaskKind::features && !config.model.embed_dim)
-    config.model.embed_dim = 1;
+  // Where no file is asked for the width, as of a task with problems or before Python's arguments
+  // name the files, the other rules hold for any.
+  const bool any_width = config.task.kind == TaskKind::features && !config.model.embed_dim &&
+                         (!sound || config.task.train.empty());
+  if (any_width) config.model.embed_dim = 1;
   if (has_task(config) && sound) {
     const TaskConfig task = resolve_task(config.task);
     config.model.head = head_of(*task.kind);
@@ -122,6 +124,7 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   }
   reader.add_problems(validate(config));
   reader.throw_if_any();
+  if (any_width) config.model.embed_dim.reset();
   return config;
 }
 

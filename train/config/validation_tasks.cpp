@@ -182,13 +182,15 @@ Problems validate_finetuning(const RunConfig& config) {
     return {
         {{"task.recipe", "task.kind"},
          "task names neither recipe nor kind; name one, such as task: {kind: classification, …}"}};
-  Problems found = validate(config);
+  const bool features = config.task.kind == TaskKind::features;
+  const bool has_width = !features || config.model.embed_dim || !config.task.train.empty();
+  Problems found = has_width ? validate(config) : Problems();
   if (config.task.train.empty())
     add_problem(found, {"task.train"}, "task.train is empty; name the files to train on");
+  if (!has_width) return found;  // the files give it, and the model's rules need it
   check_held_out(config.task, ", which choose the best checkpoint", found);
   check_for_pretraining_alone(config, found);
   check_texts_beside_task(config.data, found);
-  const bool features = config.task.kind == TaskKind::features;
   if (features && !config.model.embed_dim)
     add_problem(found, {"model.embed_dim", "model.norm", "model.positions"},
                 "model.embed_dim is null; give the width of the features, with model.norm: pre and "
