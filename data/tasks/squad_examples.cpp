@@ -96,7 +96,7 @@ class SquadExamples : public ExampleReader {
     try {
       document_ = parse_json(text, *file_);
     } catch (const InputError& error) {
-      throw InputError(error.what() + encoding_hint(text));
+      throw InputError(error.what() + encoding_remedy(text));
     }
     require_input(
         document_.is_object() && document_.contains("data"),

@@ -216,7 +216,7 @@ class JsonRows : public TableReader {
       const bool goes_on = lines_ && what.find("unexpected end of input") != what.npos;
       throw BadRow(fmt::format("{}:{}{}{}{}", name_, line() + within - 1, what,
                                goes_on ? "; each line must hold one whole JSON object" : "",
-                               encoding_hint(text())));
+                               encoding_remedy(text())));
     }
   }
 

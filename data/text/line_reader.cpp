@@ -61,11 +61,18 @@ std::string encoding_hint(std::string_view text) {
              : "";
 }
 
+std::string encoding_remedy(std::string_view text) {
+  const std::string hint = encoding_hint(text);
+  return hint.empty() && !is_valid_utf8(text) && text.find('\0') == text.npos
+             ? "; if the file is Latin-1, convert it, as with iconv -f WINDOWS-1252 -t UTF-8"
+             : hint;
+}
+
 void check_text(std::string_view text, const std::string& place) {
   const std::size_t valid = valid_utf8_prefix(text);
   if (valid < text.size()) {
     throw BadRow(fmt::format("{}: byte {} is not UTF-8 ({}){}", place, valid + 1,
-                             printable(text.substr(valid, 1)), encoding_hint(text)));
+                             printable(text.substr(valid, 1)), encoding_remedy(text)));
   }
   const std::size_t nul = text.find('\0');
   if (nul != text.npos)

@@ -61,6 +61,8 @@ class LineReader {
 /// "; the file is UTF-16: convert it, …", or that it is compressed, for the end of a message about
 /// a file that begins with `text`. Else empty.
 std::string encoding_hint(std::string_view text);
+/// The same, or how to convert text that is in no encoding of Unicode.
+std::string encoding_remedy(std::string_view text);
 
 /// Throws a BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
 void check_text(std::string_view text, const std::string& place);

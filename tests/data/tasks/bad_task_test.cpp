@@ -113,7 +113,8 @@ const BadFile bad_files[] = {
      "DIR/a.csv:2: column 1 has a quote inside a cell that does not begin with one; put the whole "
      "cell in quotes and double those inside"},
     {"latin_1", classification, unchanged, "a.tsv", "text\tlabel\ncaf\xE9\t1\n",
-     "DIR/a.tsv:2: column 1: byte 4 is not UTF-8 (\\xe9)"},
+     "DIR/a.tsv:2: column 1: byte 4 is not UTF-8 (\\xe9); if the file is Latin-1, convert it, as "
+     "with iconv -f WINDOWS-1252 -t UTF-8"},
     {"utf_16", classification, unchanged, "a.tsv", "\xFF\xFEt\x01",
      "DIR/a.tsv:1: byte 1 is not UTF-8 (\\xff); the file is UTF-16: convert it, as with iconv -f "
      "UTF-16 -t UTF-8"},
@@ -250,7 +251,8 @@ const BadFile bad_files[] = {
     {"words_in_csv", tokens, unchanged, "a.csv", "a,O\n",
      "DIR/a.csv: csv does not hold a task of kind tokens"},
     {"latin_1_word", tokens, unchanged, "a.conll", "caf\xE9 O\n",
-     "DIR/a.conll:1: byte 4 is not UTF-8 (\\xe9)"},
+     "DIR/a.conll:1: byte 4 is not UTF-8 (\\xe9); if the file is Latin-1, convert it, as with "
+     "iconv -f WINDOWS-1252 -t UTF-8"},
     // Questions
     {"offset_beside", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 9}]})"),

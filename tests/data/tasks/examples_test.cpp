@@ -346,7 +346,10 @@ TEST_F(Examples, ReadersGoOnBehindABadRow) {
   const auto reader = open_examples(task, files, Labelled::optional);
   EXPECT_EQ(reader->next()->text, "one");
   EXPECT_EQ(input_error([&] { reader->next(); }), files[0] + ":2: the line is empty");
-  EXPECT_EQ(input_error([&] { reader->next(); }), files[0] + ":3: byte 4 is not UTF-8 (\\xe9)");
+  EXPECT_EQ(input_error([&] { reader->next(); }),
+            files[0] +
+                ":3: byte 4 is not UTF-8 (\\xe9); if the file is Latin-1, convert it, as with "
+                "iconv -f WINDOWS-1252 -t UTF-8");
   EXPECT_EQ(reader->next()->line, 4);
   EXPECT_FALSE(reader->next());
 }

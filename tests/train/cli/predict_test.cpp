@@ -287,7 +287,8 @@ const Case cases[] = {
     {"no_mask_in_a_file", "model no_mask.txt",
      "no_mask.txt:1: the text has no [MASK]; write it where a word is to be filled in"},
     {"file_not_utf8", "model binary.txt",
-     "binary.txt:1: byte 2 is not UTF-8 (\\xff); --skip-bad marks such a line and goes on"},
+     "binary.txt:1: byte 2 is not UTF-8 (\\xff); if the file is Latin-1, convert it, as with iconv "
+     "-f WINDOWS-1252 -t UTF-8; --skip-bad marks such a line and goes on"},
     {"file_of_nothing", "model empty.txt", "empty.txt: there is no example in it"},
     {"other_head", "classes '[MASK]'",
      "classes: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
