@@ -35,8 +35,8 @@ TableFormat format_of(const std::optional<TaskFormat>& given, const fs::path& fi
 
 double number_in(const std::string& cell, const std::string& place, const char* what) {
   const auto value = signed_number_of(cell);
-  require_input(value && std::isfinite(*value), "{}: the {} '{}' is no finite number", place, what,
-                printable(cell, 40));
+  require_input(value && std::isfinite(*value), "{}: the {} '{}' is no finite number{}", place,
+                what, printable(cell, 40), comma_hint(cell));
   require_input(std::abs(*value) <= max_target, "{}: the {} '{}' is beyond {:g}; divide the values",
                 place, what, printable(cell, 40), max_target);
   return *value;
@@ -70,6 +70,7 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
              label = want(names.label, parts, all || task.columns.label),
              value = want(names.value, all || (parts && task.columns.value)),
              group = want(names.group, parts), weight = want(names.weight, all);
+  name_options(names, wanted);
   const auto rows = open_rows(table, format_of(task.format, table), *task.header, wanted);
   const std::size_t before = bags.size();
   while (const auto row = rows->next()) {

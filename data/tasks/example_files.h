@@ -21,6 +21,8 @@ inline TableFormat table_format(TaskFormat format) {
 }
 /// The columns that are named, each behind its option: {"text", "sentence"}.
 std::vector<std::pair<std::string, std::string>> given_columns(TaskColumns columns);
+/// Tells each column the option that names it.
+void name_options(const TaskColumns& columns, std::vector<WantedColumn>& wanted);
 /// Opens a TSV, CSV or JSON Lines file.
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
                                           TaskFormat format, Labelled labelled);

@@ -186,6 +186,7 @@ class TableExamples : public ExampleReader {
     for (const std::string& name : names.negatives) places.negatives.push_back(want(name, true));
     if (given.pair && !names.pair) places.absent.push_back(want(*given.pair, false));
     if (given.label && !names.label) places.absent.push_back(want(*given.label, false));
+    name_options(names, places.wanted);
     return places;
   }
 
@@ -248,8 +249,10 @@ class TableExamples : public ExampleReader {
       return read_question(
           label, places_.impossible ? row.cells[*places_.impossible] : std::nullopt, example);
     if (label.empty())
-      throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(),
-                               printable(places_.wanted[*places_.label].name)));
+      throw BadRow(
+          fmt::format("{}: the label (column '{}') is empty; complete the row, or "
+                      "set task.bad_rows to skip",
+                      example.place(), printable(places_.wanted[*places_.label].name)));
     example.labelled = true;
     read_label(std::move(label), row.names, example);
   }
@@ -357,8 +360,8 @@ class TableExamples : public ExampleReader {
   double number(const std::string& text, const Example& example) const {
     const auto value = signed_number_of(text);
     if (!value || !std::isfinite(*value))
-      throw BadRow(fmt::format("{}: the label '{}' is no finite number{}", example.place(),
-                               printable(text), header_hint(task_, example)));
+      throw BadRow(fmt::format("{}: the label '{}' is no finite number{}{}", example.place(),
+                               printable(text), comma_hint(text), header_hint(task_, example)));
     if (std::abs(*value) > max_target)
       throw BadRow(fmt::format("{}: the label '{}' is beyond {:g}; divide the values",
                                example.place(), printable(text), max_target));
@@ -428,6 +431,12 @@ class LineExamples : public ExampleReader {
 };
 
 }  // namespace
+
+void name_options(const TaskColumns& columns, std::vector<WantedColumn>& wanted) {
+  for (const auto& [option, name] : given_columns(columns))
+    for (WantedColumn& column : wanted)
+      if (column.name == name) column.option = "task.columns." + option;
+}
 
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
                                           TaskFormat format, Labelled labelled) {

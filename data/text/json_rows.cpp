@@ -173,7 +173,7 @@ class JsonRows : public TableReader {
       if (found != object.end() && !found->is_null())
         read_value(*found, i, row);
       else if (wanted_[i].required)
-        missing_key(object, wanted_[i].name);
+        missing_key(object, wanted_[i]);
     }
     return row;
   }
@@ -306,7 +306,8 @@ class JsonRows : public TableReader {
     cell = "";
   }
 
-  [[noreturn]] void missing_key(const Json& object, const std::string& name) const {
+  [[noreturn]] void missing_key(const Json& object, const WantedColumn& column) const {
+    const std::string& name = column.name;
     if (object.contains(name))
       throw BadRow(fmt::format("{}: '{}' is null", place(), printable(name)));
     std::vector<std::string> keys;
@@ -321,7 +322,8 @@ class JsonRows : public TableReader {
                                  ? fmt::format("; if '{0}' holds the rows, take them out: jq '.{0}'"
                                                " OLD > NEW",
                                                printable(inner))
-                                 : ""));
+                             : std::ranges::find(names_, name) == names_.end() ? naming_hint(column)
+                                                                               : ""));
   }
 
   std::string name_;

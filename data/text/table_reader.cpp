@@ -109,7 +109,7 @@ class TextRows : public TableReader {
       const auto found = std::ranges::find(names_, column.name);
       if (found == names_.end()) {
         require_input(!column.required, "{}: {}{}", rows_.place(number),
-                      no_column(column.name, names_), hint());
+                      no_column(column.name, names_), hint(column));
         places_.emplace_back();
         continue;
       }
@@ -121,14 +121,13 @@ class TextRows : public TableReader {
     }
   }
 
-  /// A hint for a header with a single column.
-  std::string hint() const {
-    if (names_.size() > 1) return "";
-    if (separator_ == '\t' && names_[0].find(',') != std::string::npos)
+  /// What to do where the header has not this column.
+  std::string hint(const WantedColumn& column) const {
+    if (names_.size() == 1 && separator_ == '\t' && names_[0].find(',') != std::string::npos)
       return "; if commas separate them, set task.format to csv";
-    if (separator_ == ',' && names_[0].find('\t') != std::string::npos)
+    if (names_.size() == 1 && separator_ == ',' && names_[0].find('\t') != std::string::npos)
       return "; if tabs separate them, set task.format to tsv";
-    return "";
+    return naming_hint(column);
   }
 
   void number_columns() {
@@ -163,8 +162,14 @@ std::string list_of_names(const std::vector<std::string>& names) {
 }
 
 std::string no_column(const std::string& name, const std::vector<std::string>& names) {
-  return fmt::format("there is no column '{}'{}; columns: {}", printable(name),
-                     did_you_mean(name, names), list_of_names(names));
+  const bool of_excel = !names.empty() && names[0].starts_with("sep=");
+  return fmt::format("there is no column '{}'{}; columns: {}{}", printable(name),
+                     did_you_mean(name, names), list_of_names(names),
+                     of_excel ? "; remove the line 'sep=', which is for Excel alone" : "");
+}
+
+std::string naming_hint(const WantedColumn& column) {
+  return column.option.empty() ? "" : "; name the column by " + column.option;
 }
 
 std::optional<TableFormat> table_format_of(const std::filesystem::path& file) {

@@ -40,6 +40,7 @@ struct WantedColumn {
   bool names = false;    ///< or an object of this list, "text", and of names of its items, "label"
   bool json = false;     ///< JSON only: any value, and the cell is its JSON
   std::string hint{};    ///< the end of the message about a list in the place of a single value
+  std::string option{};  ///< the option that names it, for messages
 };
 
 /// A row of a table.
@@ -95,6 +96,10 @@ std::string other_form(std::string_view text);
 std::unique_ptr<TableReader> open_rows(const std::filesystem::path& file, TableFormat format,
                                        bool header, std::vector<WantedColumn> columns,
                                        EmptyLines empty_lines = EmptyLines::skip);
+
+/// "; name the column by task.columns.text" for messages about a column that is not there; empty
+/// without an option.
+std::string naming_hint(const WantedColumn& column);
 
 /// "there is no column 'txt'; did you mean 'text'; columns: …" for messages.
 std::string no_column(const std::string& name, const std::vector<std::string>& names);

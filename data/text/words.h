@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,14 @@ template <class T = double>
 std::optional<T> signed_number_of(std::string_view text) {
   const bool plus = text.starts_with('+') && !text.starts_with("+-");
   return number_of<T>(text.substr(plus ? 1 : 0));
+}
+
+/// The end of a message about a text that is no number: what to do about a decimal comma.
+inline const char* comma_hint(std::string text) {
+  const std::size_t comma = text.find(',');
+  if (comma == text.npos) return "";
+  text[comma] = '.';
+  return signed_number_of(text) ? "; write a decimal point for the comma" : "";
 }
 
 }  // namespace nystrom

@@ -73,18 +73,21 @@ std::string squad(const std::string& question) {
 const BadFile bad_files[] = {
     // Tables
     {"missing_column", classification, unchanged, "a.tsv", "sentence\tlabel\nx\t1\n",
-     "DIR/a.tsv:1: there is no column 'text'; columns: 'sentence', 'label'"},
+     "DIR/a.tsv:1: there is no column 'text'; columns: 'sentence', 'label'; name the column by "
+     "task.columns.text"},
     {"mistyped_column", classification, with_pair, "a.tsv", "text\tpairs\tlabel\nx\ty\t1\n",
      "DIR/a.tsv:1: there is no column 'pair'; did you mean 'pairs'?; columns: 'text', 'pairs', "
-     "'label'"},
+     "'label'; name the column by task.columns.pair"},
     {"label_column_missing", classification, unchanged, "a.csv", "text,score\nx,1\n",
-     "DIR/a.csv:1: there is no column 'label'; columns: 'text', 'score'"},
+     "DIR/a.csv:1: there is no column 'label'; columns: 'text', 'score'; name the column by "
+     "task.columns.label"},
     {"commas_in_tsv", classification, unchanged, "a.tsv", "text,label\nx,1\n",
      "DIR/a.tsv:1: there is no column 'text'; columns: 'text,label'; if commas separate them, set "
      "task.format to csv"},
     {"comma_in_one_of_two_columns", classification, unchanged, "a.tsv",
      "text,label\tother\nx,1\t2\n",
-     "DIR/a.tsv:1: there is no column 'text'; columns: 'text,label', 'other'"},
+     "DIR/a.tsv:1: there is no column 'text'; columns: 'text,label', 'other'; name the column by "
+     "task.columns.text"},
     {"tabs_in_csv", classification, unchanged, "a.csv", "text\tlabel\nx\t1\n",
      "DIR/a.csv:1: there is no column 'text'; columns: 'text\\x09label'; if tabs separate them, "
      "set task.format to tsv"},
@@ -135,7 +138,8 @@ const BadFile bad_files[] = {
     {"nul", classification, unchanged, "a.tsv", std::string("text\tlabel\nx\0y\t1\n", 17),
      "DIR/a.tsv:2: column 1: byte 2 is NUL; this is no text"},
     {"label_empty", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t\n",
-     "DIR/a.tsv:3: the label (column 'label') is empty"},
+     "DIR/a.tsv:3: the label (column 'label') is empty; complete the row, or set task.bad_rows to "
+     "skip"},
     {"unknown_label", classification, two_labels, "a.tsv", "text\tlabel\nx\tpso\n",
      "DIR/a.tsv:2: unknown label 'pso'; did you mean 'pos'?; labels are 'neg' and 'pos'"},
     {"one_label", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t1\n",
@@ -188,7 +192,8 @@ const BadFile bad_files[] = {
     {"a_gap_for_0_or_1", classification, by_columns, "a.csv", "text,a,b\nx,,1\n",
      "DIR/a.csv:2: column 'a' is '', expected 0 or 1"},
     {"a_column_of_a_label_missing", classification, by_columns, "a.csv", "text,a\nx,1\n",
-     "DIR/a.csv:1: there is no column 'b'; columns: 'text', 'a'"},
+     "DIR/a.csv:1: there is no column 'b'; columns: 'text', 'a'; name the column by "
+     "task.columns.labels"},
     // Numbers
     {"word_for_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\thigh\n",
      "DIR/a.tsv:2: the label 'high' is no finite number"},
@@ -197,7 +202,7 @@ const BadFile bad_files[] = {
     {"infinite", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e999\n",
      "DIR/a.tsv:2: the label '1e999' is no finite number"},
     {"decimal_comma", regression, unchanged, "a.tsv", "text\tlabel\nx\t2,5\n",
-     "DIR/a.tsv:2: the label '2,5' is no finite number"},
+     "DIR/a.tsv:2: the label '2,5' is no finite number; write a decimal point for the comma"},
     {"beyond_f32", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e18\ny\t-1.1e18\n",
      "DIR/a.tsv:3: the label '-1.1e18' is beyond 1e+18; divide the values"},
     {"header_for_a_number", regression, no_header, "a.tsv", "score\tid\ttext\n1\t7\tx\n",
@@ -223,7 +228,8 @@ const BadFile bad_files[] = {
      "ends "
      "in .json"},
     {"missing_key", classification, unchanged, "a.jsonl", "{\"txt\": \"x\", \"label\": 1}\n",
-     "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'"},
+     "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'; name the "
+     "column by task.columns.text"},
     {"null_value", classification, unchanged, "a.jsonl", "{\"text\": null, \"label\": 1}\n",
      "DIR/a.jsonl:1: 'text' is null"},
     {"list_for_text", classification, unchanged, "a.jsonl", "{\"text\": [1], \"label\": 1}\n",
@@ -332,7 +338,8 @@ const BadFile bad_files[] = {
      "DIR/a.jsonl:1: 'answers' is a text, expected SQuAD's answers"},
     {"row_without_answers", questions, unchanged, "a.jsonl",
      R"({"question": "When?", "context": "in 1906"})",
-     "DIR/a.jsonl:1: there is no key 'answers'; keys: 'context', 'question'"},
+     "DIR/a.jsonl:1: there is no key 'answers'; keys: 'context', 'question'; name the column by "
+     "task.columns.label"},
     {"row_with_an_answer_elsewhere", questions, unchanged, "a.jsonl",
      R"({"question": "When?", "context": "in 1906", "answers": {"text": ["1906"], "answer_start": )"
      R"([2]}})",
@@ -350,7 +357,8 @@ const BadFile bad_files[] = {
     {"repeated_header", classification, unchanged, "a.csv", "text,label\nx,1\ntext,label\n",
      "DIR/a.csv:3: repeats the header; remove it"},
     {"choice_missing", choice, two_choices, "a.tsv", "text\ta\tlabel\nx\ty\t0\n",
-     "DIR/a.tsv:1: there is no column 'b'; columns: 'text', 'a', 'label'"},
+     "DIR/a.tsv:1: there is no column 'b'; columns: 'text', 'a', 'label'; name the column by "
+     "task.columns.choices"},
     {"choice_empty", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\t\t0\n",
      "DIR/a.tsv:2: choice 1 is empty"},
     {"choice_beyond", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\t2\n",

@@ -259,7 +259,9 @@ TEST_F(Bags, RefuseWrongRows) {
   EXPECT_EQ(refusal_of("id,label\ns1,\n"), "t.csv:2: the cell of column 'label' is empty");
   EXPECT_EQ(refusal_of("id,label\ns1,a\ns1,b\n"),
             "t.csv:3: 'bags/s1.h5' is the file of t.csv:2 too; name each file once");
-  EXPECT_EQ(refusal_of("id\ns1\n"), "t.csv:1: there is no column 'label'; columns: 'id'");
+  EXPECT_EQ(
+      refusal_of("id\ns1\n"),
+      "t.csv:1: there is no column 'label'; columns: 'id'; name the column by task.columns.label");
   EXPECT_EQ(refusal_of("id,label\n"), "t.csv: there is no row in it");
   EXPECT_EQ(refusal_of("id,label\ns1,a\ns2,a\ns3,a\ns4,b\n"),
             "task.folds is 3, but the label 'b' is in only 1 groups or single examples; lower it "
@@ -272,6 +274,8 @@ TEST_F(Bags, RefuseWrongRows) {
   task_.columns = {};
   task_.columns.value = "v";
   EXPECT_EQ(refusal_of("id,v\ns1,ten\n"), "t.csv:2: the value 'ten' is no finite number");
+  EXPECT_EQ(refusal_of("id,v\ns1,\"1,5\"\n"),
+            "t.csv:2: the value '1,5' is no finite number; write a decimal point for the comma");
 }
 
 TEST_F(Bags, FilesAreNamedRelativeToTheirTable) {

@@ -518,7 +518,8 @@ const Case tasks[] = {
      "task.validation is empty; name held-out files, which choose the best checkpoint, or set "
      "task.validation_fraction, such as 0.1"},
     {"column", FINETUNE "task.columns.text=txt",
-     "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'"},
+     "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'; name the column by "
+     "task.columns.text"},
     {"unknown_label", FINETUNE "'task.labels=[good,bad]'",
      "train.tsv:2: unknown label 'water'; labels are 'good' and 'bad'"},
     {"label_of_validation_alone", FINETUNE "'task.validation=[other.tsv]'",
@@ -628,7 +629,8 @@ const Case tasks[] = {
      "model's position table"},
     {"width_without_features",
      FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
-     "task.train: train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'"},
+     "task.train: train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'; name the "
+     "column by task.columns.file"},
     {"wide_stride", FINETUNE "task.kind=questions --set task.stride=128",
      "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context "
      "beside a long question"},
