@@ -403,7 +403,8 @@ class LineExamples : public ExampleReader {
       : words_(*task.kind == TaskKind::tokens),
         cut_(word_cut_of(task)),
         file_(std::make_shared<std::string>(printable_path(file))),
-        rows_(file, empty_lines(task, Labelled::optional), is_blank, "") {}
+        rows_(file, empty_lines(task, Labelled::optional), is_blank,
+              words_ ? "" : "; --document is for files of one text") {}
 
   std::optional<Example> next() override {
     if (!rows_.next(/*one_cell=*/false)) return std::nullopt;

@@ -91,8 +91,9 @@ void check_texts(const TextArguments& arguments) {
     require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
     const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
     require_input(arguments.as_text || is_path(arguments, text) || !path,
-                  "{}: no such file or folder; --as-text takes it for a text",
-                  printable_path(text));
+                  "{}: no such file or folder; {}--as-text takes it for a text",
+                  printable_path(text),
+                  text.find('*') == text.npos ? "" : "a shell expands patterns without quotes; ");
     require_input(arguments.as_text || text != "-",
                   "-: texts are not read from standard input; give texts or files, or --as-text");
   }

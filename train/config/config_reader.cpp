@@ -352,8 +352,18 @@ void ConfigReader::read_into(ModelConfig& model) {
 /// the nearest name, first among `known`, then among all options.
 void ConfigReader::unknown_key(const YamlEntry& entry, const std::string& section,
                                const std::vector<std::string>& known) {
+  // What other programs call an option, or its beginning.
+  constexpr std::pair<std::string_view, const char*> foreign[] = {
+      {"class_weight", "task.balance"},
+      {"early_stopping", "evaluation.early_stop_patience"},
+      {"patience", "evaluation.early_stop_patience"}};
+  const auto* const own = std::ranges::find_if(
+      foreign, [&](const auto& each) { return entry.key.starts_with(each.first); });
   std::string hint;
-  if (entry.key == "causal" || entry.key == "is_causal" || entry.key == "is_decoder") {
+  if (own != std::end(foreign)) {
+    hint = fmt::format("did you mean '{}'?", own->second);
+    misunderstood(own->second);
+  } else if (entry.key == "causal" || entry.key == "is_causal" || entry.key == "is_decoder") {
     hint =
         "a causal Nyström model cannot be built: landmarks are means over the whole sequence, so "
         "every position would see the future";

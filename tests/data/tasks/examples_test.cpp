@@ -345,7 +345,8 @@ TEST_F(Examples, ReadersGoOnBehindABadRow) {
   const auto files = write("a.txt", "one\n\ncaf\xE9\nfour\n");
   const auto reader = open_examples(task, files, Labelled::optional);
   EXPECT_EQ(reader->next()->text, "one");
-  EXPECT_EQ(input_error([&] { reader->next(); }), files[0] + ":2: the line is empty");
+  EXPECT_EQ(input_error([&] { reader->next(); }),
+            files[0] + ":2: the line is empty; --document is for files of one text");
   EXPECT_EQ(input_error([&] { reader->next(); }),
             files[0] +
                 ":3: byte 4 is not UTF-8 (\\xe9); if the file is Latin-1, convert it, as with "

@@ -151,7 +151,8 @@ const Case command_lines[] = {
     {"mistyped_folder", "predict base inbo/",
      "inbo/: no such file or folder; --as-text takes it for a text"},
     {"pattern_of_texts", "predict base 'inbox/**'",
-     "inbox/**: no such file or folder; --as-text takes it for a text"},
+     "inbox/**: no such file or folder; a shell expands patterns without quotes; --as-text takes "
+     "it for a text"},
     {"standard_input", "predict base -",
      "-: texts are not read from standard input; give texts or files, or --as-text"},
     {"folder_as_text", "predict base base",

@@ -58,6 +58,8 @@ const Bad keys[] = {
      "'model.attention')"},
     {"MistypedKey", "optimizer: {lerning_rate: 1}",
      "run.yaml:1:13: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
+    {"NameElsewhere", "training: {class_weights: 1}",
+     "run.yaml:1:12: unknown key 'training.class_weights'; did you mean 'task.balance'?"},
     {"MistypedSection", "modle: {}", "run.yaml:1:1: unknown key 'modle'; did you mean 'model'?"},
     {"KeyOfTheTopInASection", "model: {seed: 1}",
      "run.yaml:1:9: unknown key 'model.seed'; it belongs at the top"},

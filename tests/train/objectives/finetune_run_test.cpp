@@ -556,7 +556,9 @@ TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
   expect_says(read_bytes(folder_ / "log"), "1 of 10000 were not predicted\n");
   ASSERT_EQ(few.lines.size(), 100u);
   ASSERT_EQ(many.lines.size(), 10000u);
-  EXPECT_EQ(json::parse(many.lines[5000]), json({{"error", "texts.txt:5001: the line is empty"}}));
+  EXPECT_EQ(
+      json::parse(many.lines[5000]),
+      json({{"error", "texts.txt:5001: the line is empty; --document is for files of one text"}}));
   std::set<double> scores;
   for (std::size_t i = 499; i < 10000; i += 500) {
     const json alone = predicted("'" + lines[i] + "'")[0], together = json::parse(many.lines[i]);
@@ -611,13 +613,16 @@ TEST_F(PredictFileTest, ATextThatIsCutIsTold) {
 TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {
   write_bytes(folder_ / "texts.txt", "the sea\n\nold \xff men\nmen sang\n");
   EXPECT_EQ(refusal("predict run texts.txt --quiet --json"),
-            "nystrom: texts.txt:2: the line is empty; --skip-bad marks such a line and goes on\n");
+            "nystrom: texts.txt:2: the line is empty; --document is for files of one text; "
+            "--skip-bad marks such a line and goes on\n");
   EXPECT_EQ(std::count(last_.out.begin(), last_.out.end(), '\n'), 1)
       << "what came before it: " << last_.out;
   const json lines = predicted("texts.txt --skip-bad");
   expect_says(last_.err, "2 of 4 were not predicted\n");
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_EQ(lines[1], json({{"error", "texts.txt:2: the line is empty"}}));
+  EXPECT_EQ(
+      lines[1],
+      json({{"error", "texts.txt:2: the line is empty; --document is for files of one text"}}));
   EXPECT_TRUE(lines[2].contains("error")) << lines[2];
   EXPECT_TRUE(lines[0].is_array() && lines[3].is_array());
 }
