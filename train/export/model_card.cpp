@@ -288,18 +288,20 @@ std::string in_nystrom(const ModelCard& card) {
       predicts ? fmt::format("predict THIS_FOLDER \"She opened the {} and looked out.\"",
                              card.mask_token)
                : "info THIS_FOLDER");
-  if (card.architecture) return text;
+  std::string notes;
+  for (const std::string& note : card.notes) notes += "- " + note + "\n";
+  if (card.architecture || (card.has_classes && !computed_by_transformers(config)))
+    return notes.empty() ? text : text + notes + "\n";
   if (!config.attention.conv_kernel_size && !card.has_classes)
     text +=
         "The model has no convolution. For transformers, which always has one, the weights hold a "
         "kernel of one tap that is zero.\n\n";
-  if (card.has_classes && !computed_by_transformers(config)) return text;
   text += "## Differences between the two\n\n";
   if (config.attention.semantics == Semantics::transformers)
     text +=
         "- nystrom runs this model as transformers does; what is measured below is against `--set "
         "model.attention.semantics=nystrom`\n";
-  for (const std::string& note : card.notes) text += "- " + note + "\n";
+  text += notes;
   if (text.ends_with("\n\n")) text += "- none: both compute the same\n";
   return text + "\n" + differences_of(card);
 }
