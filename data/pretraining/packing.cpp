@@ -19,7 +19,8 @@ Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions opt
   require_input(piece_ >= min_piece_tokens,
                 "packing: sequences of {} tokens, of which {} are cls and sep, cannot hold pieces "
                 "of {}; at least {} expected",
-                options.sequence_length, around(), min_piece_tokens, min_piece_tokens + around());
+                options.sequence_length, around(), min_piece_tokens,
+                min_piece_tokens + around() + options.reserved);
   require_input(!options.cross_documents || around() > 0,
                 "packing: the tokenizer has no sep token, which would stand between documents; set "
                 "data.cross_documents to false");
