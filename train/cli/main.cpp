@@ -1,5 +1,6 @@
 // The program parses the command line, runs one subcommand, and reports an error as a message and
 // an exit code.
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <thread>
+#include <tuple>
 
 #include "core/base/printable.h"
 #include "core/base/progress.h"
@@ -148,6 +150,14 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
   return fmt::format("{} {}{}; see {}",
                      first.starts_with('-') ? "unknown option" : "unexpected argument",
                      printable(first), did_you_mean(first, names), help);
+}
+
+/// Gives those of the descriptors 0, 1 and 2 that the caller closed to /dev/null, where their use
+/// still fails: the next file would get the number, and with it what is printed.
+void fill_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0)
+      std::ignore = ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 /// Restarts the program with GOMP_SPINCOUNT=1000, unless the environment has a wait policy. By
@@ -334,6 +344,7 @@ void with_processes(const CommonOptions& options,
 
 int main(int argc, char** argv) {
   using namespace nystrom;
+  fill_standard_descriptors();
   restart_with_short_spin(argv);
   ::prctl(PR_SET_NAME, "nystrom");  // after a restart ps and top would show "exe"
   std::signal(SIGXFSZ, SIG_IGN);    // a write beyond a limit of file sizes fails, as on a full disk
