@@ -349,7 +349,8 @@ void evaluate_vectors(const EvaluateOptions& options, Device device, Log& log,
   const VectorModel model = open_vector_model(
       options.model, options.common.overrides,
       pairs ? TaskKind::regression : TaskKind::classification, options.dtype, device, log);
-  require_same_model(options, *model.model, model.tokenizer.get(), communicator);
+  require_same_model(options, *model.model, model.tokenizer.get(), communicator,
+                     std::to_string(model.sequence_length));
   const auto score = pairs                       ? score_pairs
                      : !options.classify.empty() ? score_classes
                                                  : score_retrieval;
