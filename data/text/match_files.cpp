@@ -1,6 +1,7 @@
 #include "data/text/match_files.h"
 
 #include <fnmatch.h>
+#include <locale.h>  // NOLINT: newlocale is POSIX's
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -57,6 +58,16 @@ FileNames folders_below(const std::string& top) {
   return folders;
 }
 
+/// Whether a shell pattern matches a name by its characters in UTF-8, whatever the caller's locale
+/// is: Python sets one, the program does not. A name that is no UTF-8 is matched by bytes.
+bool matches(const std::string& pattern, const std::string& name) {
+  static const locale_t utf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", locale_t{});
+  const locale_t before = ::uselocale(utf8);
+  const bool found = ::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0;
+  ::uselocale(before);
+  return found;
+}
+
 /// Adds the names below `base` that the parts of a pattern match. `base` is "" or ends with '/'.
 void add_matches(const std::string& base, std::span<const std::string> parts, FileNames& names) {
   const std::string name = base + parts[0];
@@ -80,7 +91,7 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Fi
   if (parts[0].find_first_of("*?[\\") == std::string::npos) return;
   for (const fs::directory_entry& entry : entries_of(base)) {
     const std::string found = entry.path().filename().string();
-    if (::fnmatch(parts[0].c_str(), found.c_str(), FNM_PERIOD) != 0) continue;
+    if (!matches(parts[0], found)) continue;
     if (last)
       names.push_back(base + found);
     else if (is_folder(base + found))

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <zstd.h>
 
+#include <clocale>
 #include <filesystem>
 #include <numeric>
 
@@ -134,6 +135,28 @@ TEST(MatchFiles, AnyDepth) {
                                    "in/loop/a.txt", "in/loop/other/g.txt"}));
   EXPECT_EQ(names("i*/**/deep/*"), (Texts{"in/deep/d.txt"}));
   EXPECT_EQ(names("**/deep/**"), (Texts{"in/deep/d.txt"}));
+}
+
+TEST(MatchFiles, WildcardsMeanCharactersInAnyLocale) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.txt", "ä.txt", "漢.txt", "b\xe4.txt"})
+    write_bytes(folder / name, "x");
+  const auto names = [&](const std::string& pattern) {
+    const std::string whole = (folder / pattern).string();
+    Texts found;
+    for (const auto& file : match_files(std::span(&whole, 1)))
+      found.push_back(file.filename().string());
+    return found;
+  };
+  for (const char* locale : {"C", "C.UTF-8"}) {
+    const std::string before = std::setlocale(LC_CTYPE, nullptr);
+    std::setlocale(LC_CTYPE, locale);
+    EXPECT_EQ(names("?.txt"), (Texts{"a.txt", "ä.txt", "漢.txt"})) << locale;
+    EXPECT_EQ(names("[aä].txt"), (Texts{"a.txt", "ä.txt"})) << locale;
+    EXPECT_EQ(names("[!a].txt"), (Texts{"ä.txt", "漢.txt"})) << locale;
+    EXPECT_EQ(names("*.txt"), (Texts{"a.txt", "b\xe4.txt", "ä.txt", "漢.txt"})) << locale;
+    std::setlocale(LC_CTYPE, before.c_str());
+  }
 }
 
 TEST(MatchFiles, ANameAsItStandsWins) {
