@@ -16,9 +16,9 @@ ScratchFolder::ScratchFolder() {
   const char* chosen = std::getenv("TMPDIR");
   const std::filesystem::path parent = chosen && *chosen ? chosen : "/tmp";
   std::string name = (parent / "nystrom-XXXXXX").string();
+  const bool made = ::mkdtemp(name.data()) != nullptr;  // before the message reads errno
   require_input(
-      ::mkdtemp(name.data()) != nullptr,
-      "{}: cannot make a folder for temporary files: {}; set TMPDIR to a folder with room",
+      made, "{}: cannot make a folder for temporary files: {}; set TMPDIR to a folder with room",
       printable_path(parent), std::strerror(errno));
   path_ = name;
 }

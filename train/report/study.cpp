@@ -115,9 +115,9 @@ void check_study_folder(const std::filesystem::path& folder, const std::string& 
   if (there.empty()) there = ".";
   require_input(fs::is_directory(there, ignored), "{}: is no folder; name another --output",
                 printable_path(there));
-  require_input(::access(there.c_str(), W_OK | X_OK) == 0,
-                "{}: cannot write there: {}; name another --output", printable_path(there),
-                std::strerror(errno));
+  const bool writable = ::access(there.c_str(), W_OK | X_OK) == 0;  // before errno is read
+  require_input(writable, "{}: cannot write there: {}; name another --output",
+                printable_path(there), std::strerror(errno));
   if (there != folder || is_study(folder / (name + ".json"), name)) return;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     require_input(!is_study_file(entry.path(), name),

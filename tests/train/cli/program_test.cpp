@@ -69,13 +69,16 @@ TEST_F(Program, ReplacesNoFilesOfOthers) {
   EXPECT_EQ(read_bytes(folder_ / "study" / "matrices-errors.csv"), "mine");
 }
 
-TEST_F(Program, NamesAMissingTmpdir) {
+TEST_F(Program, NamesAnUnusableTmpdir) {
   const TinyCheckpoint tiny(folder_ / "model");
   write_bytes(folder_ / "text.txt", "the sea\n");
-  expect_says(refused(run_command(folder_, "TMPDIR=/absent/place " + program_word() +
-                                               "evaluate model --quiet --text text.txt")),
-              "/absent/place: cannot make a folder for temporary files: No such file or directory; "
-              "set TMPDIR to a folder with room\n");
+  for (const auto& [place, cause] : {std::pair("/absent/place", "No such file or directory"),
+                                     std::pair("text.txt", "Not a directory")})
+    expect_says(refused(run_command(folder_, "TMPDIR=" + std::string(place) + " " + program_word() +
+                                                 "evaluate model --quiet --text text.txt")),
+                fmt::format("{}: cannot make a folder for temporary files: {}; set TMPDIR to a "
+                            "folder with room\n",
+                            place, cause));
 }
 
 TEST_F(Program, ForwardWritesWhatRunForwardReturns) {
