@@ -123,6 +123,21 @@ INSTANTIATE_TEST_SUITE_P(SavingWithoutExchange, FailingCall,
                                             ::testing::Values(Exchange::impossible)),
                          name_of);
 
+TEST(Checkpoints, EndNoRunWhereTheyCannotBeRemoved) {
+  const TemporaryFolder untouched;
+  const int calls = save_with(untouched.path(), Exchange::possible, {}).calls;
+  int failed = 0;
+  for (int call = 1; call <= calls; ++call) {
+    const TemporaryFolder root;
+    const Outcome outcome = save_with(root.path(), Exchange::possible, {{call, EBUSY}});
+    if (outcome.failed_calls != std::vector<std::string>{"unlink"}) continue;
+    EXPECT_EQ(outcome.saved, std::size(saves)) << outcome.error;
+    ASSERT_NO_FATAL_FAILURE(expect_whole(root.path(), outcome));
+    ++failed;
+  }
+  EXPECT_GT(failed, 0);
+}
+
 TEST(NewFolders, AreMadeWhereAFileSystemHasNoLocks) {
   const TemporaryFolder root;
   bool without_lock = false;

@@ -91,7 +91,8 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
       communicator_(session.communicator()),
       observer_(observer),
       trained_(spec, data_.micro_batch_ranks, device, communicator_),
-      checkpoints_(fs::path(config_.run_dir) / "checkpoints", config_.checkpoint.keep),
+      checkpoints_(fs::path(config_.run_dir) / "checkpoints", config_.checkpoint.keep,
+                   [this](const std::string& line) { log_.warn(line); }),
       steps_(total_steps(config_.training, data_.samples)),
       evaluation_interval_(evaluation_interval(config_, data_.samples)),
       settings_(text_checksum(to_yaml(config_))) {

@@ -33,12 +33,6 @@ void require_space(const fs::path& folder, std::int64_t bytes) {
                 printable_path(folder), available / 1e6, needed / 1e6);
 }
 
-void remove_tree(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  require_input(!error, "{}: cannot remove: {}", printable_path(path), error.message());
-}
-
 /// Renames `from` to `to`, which must not exist.
 void rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
@@ -58,8 +52,8 @@ bool exchange(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
-    : folder_(std::move(folder)), keep_(keep) {
+CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep, LogSink warn)
+    : folder_(std::move(folder)), keep_(keep), warn_(std::move(warn)) {
   make_folders(folder_);
 }
 
@@ -108,7 +102,7 @@ void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   const bool exchanged = !first && exchange(temporary, place);
   if (!exchanged) {
     if (!first) {
-      remove_tree(replaced);  // of an earlier save; ignored while `place` exists
+      if (fs::exists(replaced)) throw_away(replaced);  // ignored while `place` exists
       rename_new(place, replaced);
       sync_folder(folder_);
     }
@@ -116,8 +110,7 @@ void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   }
   made.clear();
   sync_folder(folder_);
-  std::error_code ignored;
-  fs::remove_all(exchanged ? temporary : replaced, ignored);
+  remove_nameless(exchanged ? temporary : replaced);
 }
 
 /// Renames a checkpoint's folder that holds files of others, or may hold them, as its manifest
@@ -167,10 +160,23 @@ void CheckpointFolder::remove_old(std::int64_t newest,
 
 void CheckpointFolder::remove(std::int64_t step) const {
   if (holds_other_files(path_of(step)) != false) return set_aside(step);
+  throw_away(path_of(step));
+}
+
+void CheckpointFolder::throw_away(const fs::path& path) const {
   const fs::path trash = folder_ / (std::string(trash_prefix) + nonce());
-  rename_new(path_of(step), trash);
+  rename_new(path, trash);
   sync_folder(folder_);
-  remove_tree(trash);
+  remove_nameless(trash);
+}
+
+/// Removes what no reader takes for a checkpoint, or else warns: it must not end the run.
+void CheckpointFolder::remove_nameless(const fs::path& path) const {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error && warn_)
+    warn_(fmt::format("{}: cannot remove: {}; a later start tries again", printable_path(path),
+                      error.message()));
 }
 
 void CheckpointFolder::roll_back(std::int64_t step) const {
@@ -188,12 +194,12 @@ void CheckpointFolder::remove_leftovers() {
     if (name.ends_with(replaced_suffix) && checkpoint_step(name)) {
       const fs::path place = folder_ / name.substr(0, name.size() - replaced_suffix.size());
       if (fs::exists(place))
-        remove_tree(entry);
+        throw_away(entry);
       else
         rename_new(entry, place);
     } else if ((name.starts_with(trash_prefix) && is_nonce(name.substr(trash_prefix.size()))) ||
                (target && (target == latest_name || checkpoint_step(*target)))) {
-      remove_tree(entry);
+      remove_nameless(entry);
     }
   }
   sync_folder(folder_);

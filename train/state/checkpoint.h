@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/log.h"
+
 namespace nystrom {
 
 // Reading, in checkpoint_reader.cpp: which checkpoints there are, and which are intact. Their files
@@ -62,8 +64,10 @@ std::string checkpoint_problem(const std::filesystem::path& path);
 /// The folder `checkpoints` of a run. Only the holder of the RunLock writes to it.
 class CheckpointFolder {
  public:
-  /// Creates the folder if absent. `keep` is the number of newest checkpoints to keep.
-  CheckpointFolder(std::filesystem::path folder, std::int64_t keep);
+  /// Creates the folder if absent. `keep` is the number of newest checkpoints to keep. `warn` is
+  /// told what cannot be removed, as on NFS where another process reads it; it has no name of a
+  /// checkpoint, and goes at a later start.
+  CheckpointFolder(std::filesystem::path folder, std::int64_t keep, LogSink warn = {});
 
   /// A file of a checkpoint: its name, and what writes it to `path` and returns its checksum.
   struct File {
@@ -96,9 +100,12 @@ class CheckpointFolder {
   void write_latest(std::int64_t step) const;
   void set_aside(std::int64_t step) const;
   void remove(std::int64_t step) const;
+  void throw_away(const std::filesystem::path& path) const;
+  void remove_nameless(const std::filesystem::path& path) const;
 
   std::filesystem::path folder_;
   std::int64_t keep_;
+  LogSink warn_;
 };
 
 }  // namespace nystrom
