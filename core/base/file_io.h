@@ -153,7 +153,8 @@ std::string file_checksum(const std::filesystem::path& path);
 std::filesystem::path parent_of(const std::filesystem::path& path);
 /// Creates `folder` and its missing parents durably. Throws an InputError when the system refuses.
 void make_folders(const std::filesystem::path& folder);
-/// Makes the names in `folder` durable. Throws an InputError when the system refuses.
+/// Makes the names in `folder` durable. Throws an InputError when the system refuses. Does nothing
+/// on a file system that has no such call for folders.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace nystrom

@@ -13,6 +13,7 @@
 #include "core/base/new_folder.h"
 #include "tests/faults/file_operations.h"
 #include "tests/faults/saving.h"
+#include "tests/support/errors.h"
 #include "tests/support/named.h"
 #include "tests/support/rounds.h"
 #include "tests/support/temporary_folder.h"
@@ -136,6 +137,21 @@ TEST(Checkpoints, EndNoRunWhereTheyCannotBeRemoved) {
     ++failed;
   }
   EXPECT_GT(failed, 0);
+}
+
+TEST(NewFolders, AreMadeWhereFoldersCannotBeSynced) {
+  int unsynced = 0;
+  for (const int error : {EINVAL, ENOTSUP, EIO}) {
+    for (int call = 1; call <= 8; ++call) {
+      const TemporaryFolder root;
+      const FileRecorder recorder(root.path(), Exchange::possible, {{call, error}});
+      const std::string problem = message_of([&] { make_folders(root / "outer" / "inner"); });
+      if (recorder.failed_calls() != std::vector<std::string>{"fsync"}) continue;
+      EXPECT_EQ(problem.empty(), error != EIO) << problem;
+      ++unsynced;
+    }
+  }
+  EXPECT_GE(unsynced, 3);
 }
 
 TEST(NewFolders, AreMadeWhereAFileSystemHasNoLocks) {
