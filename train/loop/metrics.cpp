@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include "core/base/printable.h"
 #include "core/base/protobuf.h"
 #include "core/check.h"
+#include "train/state/checkpoint.h"
 
 namespace nystrom {
 namespace {
@@ -48,6 +51,21 @@ std::string event_of(const std::string& fields) {
   const std::string event = protobuf::number(1, wall_time()) + fields;
   const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
   return length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
+}
+
+/// A new file of events. TensorBoard reads the files in the order of their names, so its second is
+/// behind those of earlier files even if the clock was set back.
+std::filesystem::path new_events_file(const std::filesystem::path& run_dir) {
+  constexpr std::string_view begin = "events.out.tfevents.";
+  auto second = static_cast<std::int64_t>(wall_time());
+  for (const auto& entry : folder_entries(run_dir)) {
+    const std::string name = entry.filename().string();
+    std::uint32_t earlier = 0;  // stays so for a number of more digits
+    if (name.starts_with(begin))
+      std::from_chars(name.data() + begin.size(), name.data() + name.size(), earlier);
+    second = std::max<std::int64_t>(second, std::int64_t{earlier} + 1);
+  }
+  return run_dir / fmt::format("{}{}.{}.nystrom", begin, second, ::getpid());
 }
 
 }  // namespace
@@ -115,9 +133,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resume
                        bool tensorboard, Log& log)
     : records_(run_dir / "metrics.jsonl", log, resumed_step) {
   if (!tensorboard) return;
-  events_.emplace(run_dir / fmt::format("events.out.tfevents.{}.{}.nystrom",
-                                        static_cast<std::int64_t>(wall_time()), ::getpid()),
-                  log);
+  events_.emplace(new_events_file(run_dir), log);
   events_->append(event_of(protobuf::bytes(3, "brain.Event:2")));
   begin_session(resumed_step);
 }

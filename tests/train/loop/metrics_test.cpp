@@ -1,8 +1,10 @@
 // The records of a run.
 #include "train/loop/metrics.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
@@ -164,6 +166,15 @@ TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
   EXPECT_EQ(records, 4u) << "the file's version, a session, one summary, and a session";
   const std::string again({0x10, 4, 0x3a, 2, 8, 1});  // step 4; session_log {status: START}
   EXPECT_EQ(bytes.substr(bytes.size() - 4 - again.size(), again.size()), again);
+}
+
+TEST_F(MetricsLogTest, TensorBoardReadsTheNewestEventsLastThoughTheClockWasSetBack) {
+  const std::string earlier = "events.out.tfevents.4000000000.1.nystrom";
+  write_bytes(folder_ / earlier, "");
+  write_bytes(folder_ / "events.out.tfevents.99999999999999999999.other", "");
+  MetricsLog(folder_.path(), 0, true, log_);
+  EXPECT_TRUE(std::filesystem::exists(
+      folder_ / fmt::format("events.out.tfevents.4000000001.{}.nystrom", ::getpid())));
 }
 
 TEST(Progress, WritesDurations) {
