@@ -16,6 +16,10 @@ namespace nystrom {
 /// (variables).
 enum class Launcher { none, mpi, variables };
 
+/// The variables that tell of a launcher. Without them a process is alone.
+inline constexpr const char* launcher_variables[] = {
+    "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"};
+
 /// The launcher that the environment names. mpirun sets OMPI_COMM_WORLD_SIZE, PMI_SIZE or
 /// PMIX_RANK. srun sets SLURM_STEP_NUM_TASKS above 1. torchrun sets WORLD_SIZE above 1, and
 /// TORCHELASTIC_RUN_ID, by which it is known under srun.
