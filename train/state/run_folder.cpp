@@ -146,7 +146,9 @@ NewRunGuard::~NewRunGuard() {
 }
 
 fs::path normal_place(const fs::path& path) {
-  const fs::path place = fs::absolute(path).lexically_normal();
+  std::error_code nameless;  // the file of a pipe
+  fs::path place = fs::weakly_canonical(fs::absolute(path), nameless);
+  if (nameless) place = fs::absolute(path).lexically_normal();
   return place.has_filename() ? place : place.parent_path();
 }
 

@@ -41,7 +41,7 @@ class NewRunGuard {
   std::filesystem::path folder_;
 };
 
-/// The absolute path without ".", ".." and a last slash: equal places have equal ones.
+/// The absolute path without links, ".", ".." and a last slash: equal places have equal ones.
 std::filesystem::path normal_place(const std::filesystem::path& path);
 
 /// Throws an InputError if the folder holds anything but a run or a sweep, or if its checkpoints

@@ -49,6 +49,10 @@ TEST_F(RunSpecTest, RefusesTextsThatTheRunItselfWrites) {
                              "data.cache"));
   EXPECT_TRUE(message("/**", "elsewhere}\nrun_dir: " + corpus)
                   .ends_with("(run_dir); name the input more narrowly, or change run_dir"));
+  const std::string link = (folder_ / "link").string();
+  std::filesystem::create_directory_symlink(corpus, link);
+  expect_says(message("/**", "elsewhere}\nrun_dir: " + link), "(run_dir); name the input");
+  expect_says(message("/**", link + "/cache}\nrun_dir: elsewhere"), "(data.cache); name the input");
   expect_hides(message("/cache/rows-*/*", corpus + "/cache}\nrun_dir: elsewhere"), "writes in",
                "rows are what Python was given");
 }
