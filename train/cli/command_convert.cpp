@@ -25,7 +25,6 @@ struct ConvertCommand {
 ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source,
                         const Model& converted, const std::vector<std::string>& overrides,
                         Log& log) {
-  const EndAtSignals stop("stopped; nothing was written");
   const TextSamples text(source, options.text, overrides, log);
   const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   return study_conversion(*parent, converted, text.samples, progress_of("sequence", log));
@@ -78,6 +77,7 @@ nlohmann::ordered_json json_of(const ConversionStudy& study, const ModelConfig& 
 }
 
 void run(const ConvertCommand& options, Device, Log& log) {
+  const EndAtSignals stop("stopped; nothing was written");
   const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
   require_input(!options.text.empty() || overrides.run.empty(),
                 "--set {}: says how --text is read; give --text, or leave it out",

@@ -98,9 +98,9 @@ void run(const ExportCommand& options, Device, Log& log) {
     written.pooling = value_named<SentencePooling>(options.pooling);
   const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
   ExportScoring score;
-  if (measured) score = export_scoring(source, options.text, overrides.run, log);
   const ExportResult result = [&] {
     const EndAtSignals stop("stopped; nothing was written");
+    if (measured) score = export_scoring(source, options.text, overrides.run, log);
     return export_model(source, options.folder, written, log);
   }();
   const auto scores =

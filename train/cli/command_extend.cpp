@@ -3,6 +3,7 @@
 
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
+#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/export/extend.h"
@@ -17,6 +18,7 @@ struct ExtendCommand {
 };
 
 void run(const ExtendCommand& options, Device, Log& log) {
+  const EndAtSignals stop("stopped; nothing was written");
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
   require_empty_target(options.folder);  // before the weights are read
   const auto model = extend_model(source, options.extend);

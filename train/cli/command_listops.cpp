@@ -21,8 +21,8 @@ struct ListOpsCommand {
 void run(const ListOpsCommand& options, Device, Log& log) {
   require_input(options.common.overrides.empty(), "--set: nystrom listops reads no configuration");
   ListOpsGenerator generator(options.listops);
-  NewFolder folder(require_empty_target(options.folder));
   const EndAtSignals stop("stopped; nothing was kept");
+  NewFolder folder(require_empty_target(options.folder));
   const std::int64_t all = options.train + options.validation + options.test;
   std::optional<Progress> progress(std::in_place, "sample", 0, all, log);
   std::int64_t done = 0;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/base/file_io.h"
+#include "core/base/interruption.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -243,6 +244,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
                         printable_path(folder)));
   }
   if (!settings.empty()) write_text_file(written.path() / "config.yaml", settings);
+  check_interruption();
   written.commit();
 }
 
