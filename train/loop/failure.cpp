@@ -28,6 +28,10 @@ Failure current_failure() {
       return {FailureKind::input, fmt::format("standard output: cannot write: {}; is there space "
                                               "on the device?",
                                               error.code().message())};
+    if (error.code() == std::errc::resource_unavailable_try_again)  // std::thread
+      return {FailureKind::input,
+              "cannot start a thread: " + error.code().message() +
+                  "; raise the limit of processes (ulimit -u), or lower --threads"};
     return {FailureKind::input, error.what()};
   } catch (const std::bad_alloc&) {
     return {FailureKind::input, "out of memory; lower the batch size or the sequence length"};
