@@ -25,8 +25,9 @@ struct ConvertCommand {
 ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source,
                         const Model& converted, const std::vector<std::string>& overrides,
                         Log& log) {
-  const TextSamples text(source, options.text, overrides, log);
+  TextSamples text(source, options.text, overrides);
   const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  text.tokenize(log);
   return study_conversion(*parent, converted, text.samples, progress_of("sequence", log));
 }
 

@@ -97,10 +97,11 @@ void require_same_model(const EvaluateOptions& options, const Model& model,
 void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
                    const std::vector<std::string>& overrides, Device device, Log& log,
                    Communicator& communicator) {
-  const TextSamples text(folder, options.text, overrides, log);
+  TextSamples text(folder, options.text, overrides);
   const auto model =
       load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
   require_same_model(options, *model, text.tokenizer.get(), communicator, to_yaml(text.config));
+  text.tokenize(log);
   communicator.require_same_files("--text",
                                   file_checksum(text.scratch.path() / "tokens" / "index.json"));
   const std::int64_t total = text.samples.packing->size();

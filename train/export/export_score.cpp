@@ -219,8 +219,8 @@ ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::s
   }
   if (masked_lm) {
     const auto takes = [](const TextPiece& piece) { return piece.document < 4 * max_sequences; };
-    const auto data =
-        std::make_shared<const TextSamples>(source, examples.patterns, overrides, log, takes);
+    const auto data = std::make_shared<TextSamples>(source, examples.patterns, overrides);
+    data->tokenize(log, takes);
     return [data, files = examples.patterns](const fs::path& folder, Log& later) {
       return score_text(folder, data->samples, files, later);
     };

@@ -68,14 +68,15 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
   return all;
 }
 
-TextSamples::TextSamples(const ModelFolder& folder, const std::vector<std::string>& files,
-                         const std::vector<std::string>& overrides, Log& log,
-                         const std::function<bool(const TextPiece&)>& takes)
-    : config(masked_lm_settings(folder, overrides)) {
-  const std::vector<std::filesystem::path> found = match_texts(files, text_form(config.data));
-  tokenizer = open_masked_lm_tokenizer(folder);
+TextSamples::TextSamples(const ModelFolder& folder, const std::vector<std::string>& patterns,
+                         const std::vector<std::string>& overrides)
+    : config(masked_lm_settings(folder, overrides)),
+      tokenizer(open_masked_lm_tokenizer(folder)),
+      files(match_texts(patterns, text_form(config.data))) {}
+
+void TextSamples::tokenize(Log& log, const std::function<bool(const TextPiece&)>& takes) {
   auto tokens =
-      tokenize_text_option(found, config, *tokenizer, scratch.path() / "tokens", log, takes);
+      tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log, takes);
   samples = masked_samples(std::move(tokens), *tokenizer, config);
 }
 

@@ -32,14 +32,16 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
 struct TextSamples {
   RunConfig config;
   std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<std::filesystem::path> files;
   ScratchFolder scratch;  ///< holds the data set, tokens
-  MaskedSamples samples;
+  MaskedSamples samples;  ///< once tokenized
 
-  /// `files` are paths and patterns. `takes`: see tokenize_text_option. Throws an InputError if the
-  /// folder has no masked language model.
-  TextSamples(const ModelFolder& folder, const std::vector<std::string>& files,
-              const std::vector<std::string>& overrides, Log& log,
-              const std::function<bool(const TextPiece&)>& takes = {});
+  /// `patterns` are paths and patterns. Throws an InputError if the folder has no masked language
+  /// model, and where no file matches.
+  TextSamples(const ModelFolder& folder, const std::vector<std::string>& patterns,
+              const std::vector<std::string>& overrides);
+  /// Cuts and masks the text, which may take long. `takes`: see tokenize_text_option.
+  void tokenize(Log& log, const std::function<bool(const TextPiece&)>& takes = {});
 };
 
 /// The results of an evaluation. Losses and accuracies are means over all masked tokens.
