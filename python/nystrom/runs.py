@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
@@ -34,26 +35,24 @@ if TYPE_CHECKING:
     OnEvaluation = Callable[[dict[str, Any]], object]
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A finished run. It stands for its folder: nystrom.load(run) opens its best model."""
+    """A finished run. It stands for its folder: nystrom.load(run) opens its best model.
 
-    def __init__(
-        self,
-        run_dir: str,
-        steps: int,
-        best_step: int | None,
-        best_value: float | None,
-        metric: str,
-    ) -> None:
-        #: The folder of the run.
-        self.run_dir = run_dir
-        #: The steps done, over all calls.
-        self.steps = steps
-        #: The step and the score of the best evaluation.
-        self.best_step, self.best_value = best_step, best_value
-        #: The name of best_value: loss, accuracy.
-        self.metric = metric
-        self._path = os.path.abspath(run_dir)  # from any current folder
+    run_dir is the folder of the run, steps are those done over all calls. best_step and best_value
+    are the step and the score of the best evaluation, and metric is the name of the score: loss,
+    accuracy.
+    """
+
+    run_dir: str
+    steps: int
+    best_step: int | None
+    best_value: float | None
+    metric: str
+    _path: str = dataclasses.field(init=False)  # from any current folder
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_path", os.path.abspath(self.run_dir))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Run, (self._path, self.steps, self.best_step, self.best_value, self.metric)
@@ -211,7 +210,7 @@ def finetune(
     with _place(config, options, overwrite, task=True) as (plan, place, data):
         if several and plan["kind"] == "questions":  # they are written as SQuAD's answers
             plan |= {"label": None, "labels": several}
-        elif several:
+        elif several is not None:
             options += column_options(labels=several)
             plan = _core.plan(*_given(config), options + place, True)
         if plan["kind"] is None and train is not None:
