@@ -32,7 +32,7 @@ nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
   const SpecialNames names = names_of(parse_special_tokens);
   const std::int64_t around = std::ssize((pairs ? tokenizer.wrap({}, {}) : tokenizer.wrap({})).ids);
   truncate = truncate && max_length;
-  require_input(!truncate || *max_length >= around,
+  require_input(!(truncate || pad_to_max_length) || max_length.value_or(around) >= around,
                 "max_length {}; the special tokens alone are {}", max_length.value_or(0), around);
   std::vector<WrappedIds> rows;
   std::int64_t width = 0;
