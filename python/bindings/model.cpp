@@ -62,8 +62,8 @@ class LoadedModel {
     try {
       if (task_of(folder_.config))
         task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
-    } catch (const InputError&) {
-      no_task_ = std::current_exception();
+    } catch (const InputError& error) {
+      no_task_ = error.what();
     }
     tokenizer_ = task_.tokenizer ? task_.tokenizer : open_tokenizer_of(folder_);
     // Another model may take the folder's place while this one lives.
@@ -115,7 +115,7 @@ class LoadedModel {
     require_input(task_of(folder_.config).has_value(),
                   "{}: is a {}, which does no task; finetune makes a model that does",
                   printable_path(folder_.path), enum_name(folder_.config.head));
-    if (no_task_) std::rethrow_exception(no_task_);
+    if (no_task_) throw InputError(*no_task_);
     const TaskConfig& options = task_.settings.task;
     const std::int64_t length = task_.settings.data.sequence_length;
     Strings result;
@@ -258,9 +258,9 @@ class LoadedModel {
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool described_ = false;
   std::int64_t length_ = 0;
-  std::string settings_;        // config.yaml, as the folder had it
-  TaskModel task_;              // has its model, and the rest where the folder tells a task
-  std::exception_ptr no_task_;  // why it could not be opened, which predictions throw
+  std::string settings_;                // config.yaml, as the folder had it
+  TaskModel task_;                      // has its model, and the rest where the folder tells a task
+  std::optional<std::string> no_task_;  // why it could not be opened, which predictions throw
 };
 
 }  // namespace
