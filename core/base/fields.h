@@ -30,6 +30,8 @@
 
 namespace nystrom {
 
+enum class DType : unsigned char;
+
 /// The permitted values of a number: lower ≤ x ≤ upper. `lower_open` and `upper_open` exclude the
 /// ends. `odd` applies to whole numbers.
 struct Range {
@@ -114,9 +116,10 @@ std::span<const EnumName<E>> names_of_enumerators(std::integer_sequence<int, i..
 }
 
 /// The names of all values: the enumerators, which count from 0 on, as they are spelled. An enum
-/// with other names has an overload beside it.
+/// with other names has an overload beside it; that of DType is in train/config/config.h.
 template <class E>
-requires std::is_enum_v<E> std::span<const EnumName<E>> enum_names(E) {
+requires(std::is_enum_v<E> &&
+         !std::is_same_v<E, DType>) std::span<const EnumName<E>> enum_names(E) {
   constexpr int count = count_enumerators<E>(std::make_integer_sequence<int, 32>());
   return names_of_enumerators<E>(std::make_integer_sequence<int, count>());
 }
