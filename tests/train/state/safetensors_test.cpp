@@ -43,6 +43,8 @@ TEST(Safetensors, EveryTypeSurvivesARoundTrip) {
   write_safetensors(folder / "a.safetensors", every_type());
   const auto file = TensorFile::open(folder / "a.safetensors");
   EXPECT_EQ(file.tensors().size(), every_type().size());
+  // Without it transformers refuses the file.
+  EXPECT_NE(read_bytes(folder / "a.safetensors").find(R"("format":"pt")"), std::string::npos);
   for (const NamedTensor& expected : every_type()) {
     ASSERT_TRUE(file.contains(expected.name));
     const Tensor got = file.read(expected.name);
