@@ -209,8 +209,8 @@ void require_one_process(const std::vector<Command>& commands, const std::string
   for (const Command& command : commands) {
     if (command.spreads) spread.push_back(command.app->get_name());
   }
-  for (const char* name : launcher_variables)
-    if (std::getenv(name)) telling.emplace_back(name);
+  for (const char* variable : launcher_variables)
+    if (std::getenv(variable)) telling.emplace_back(variable);
   // Rank 0 surely ends, but perhaps has not begun. Nothing may end a process that has WORLD_SIZE
   // alone: it may be left over, and a pod's rank 0 is elsewhere.
   if (place.rank > 0 && telling != std::vector<std::string>{"WORLD_SIZE"})
