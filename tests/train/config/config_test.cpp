@@ -627,7 +627,8 @@ TEST(Config, DefaultsFollowFromOtherOptions) {
   const ModelConfig features = model("task: {kind: features}");
   EXPECT_EQ(features.norm, Norm::pre);
   EXPECT_EQ(features.positions, Positions::none);
-  EXPECT_EQ(model("task: {kind: features}\nmodel: {norm: post}").norm, Norm::post);
+  // What is given is no default's to change, and refused.
+  EXPECT_THROW(model("task: {kind: features}\nmodel: {norm: post}"), InputError);
 }
 
 TEST(Config, AFractionValidatesWhereNothingElseIsNamed) {
