@@ -29,4 +29,8 @@ std::string printable_path(const std::filesystem::path& path) {
   return printable(path.native(), std::string::npos);
 }
 
+std::string json_path(const std::filesystem::path& path) {
+  return is_valid_utf8(path.native()) ? path.native() : printable_path(path);
+}
+
 }  // namespace nystrom

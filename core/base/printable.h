@@ -13,5 +13,7 @@ namespace nystrom {
 std::string printable(std::string_view text, std::size_t max_bytes = 160);
 /// The same for a path, without cutting.
 std::string printable_path(const std::filesystem::path& path);
+/// A path for JSON, which holds UTF-8: as it is, or else as printable_path.
+std::string json_path(const std::filesystem::path& path);
 
 }  // namespace nystrom

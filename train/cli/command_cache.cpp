@@ -45,10 +45,9 @@ void run(const CacheOptions& options, Device, Log&) {
                  entry.in_use ? "  (in use)" : "");
   }
   if (options.common.json) {
-    const nlohmann::ordered_json json = {{"folder", options.folder},
-                                         {options.prune ? "removed" : "entries", list}};
-    // Bytes that are no UTF-8, which JSON cannot hold, become U+FFFD.
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", nlohmann::ordered_json{{"folder", json_path(options.folder)},
+                                              {options.prune ? "removed" : "entries", list}}
+                           .dump());
     return;
   }
   fmt::print("{}: {} entries, {}{}\n", printable_path(options.folder), entries.size(),

@@ -185,15 +185,15 @@ void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& f
   for (const PairFile& file : files) {
     mean += file.accuracy / static_cast<double>(files.size());
     pairs += std::ssize(file.pairs);
-    by_file.push_back(
-        {{"file", file.path.string()}, {"pairs", file.pairs.size()}, {"accuracy", file.accuracy}});
+    by_file.push_back({{"file", json_path(file.path)},
+                       {"pairs", file.pairs.size()},
+                       {"accuracy", file.accuracy}});
     if (!options.common.json)
       line(printable_path(file.path.filename()), std::ssize(file.pairs), file.accuracy);
   }
   if (!options.common.json) return line("mean of the files", pairs, mean);
   const nlohmann::ordered_json json = {{"pairs", pairs}, {"accuracy", mean}, {"files", by_file}};
-  // Bytes of names that are no UTF-8, which JSON cannot hold, become U+FFFD.
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", json.dump());
 }
 
 // ---- Tasks --------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ void run(const ExportCommand& options, Device, Log& log) {
   const auto scores =
       score ? std::optional(score(options.folder, log)) : std::optional<ExportScores>();
   if (options.common.json) {
-    fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
+    fmt::print("{}\n", to_json(json_path(options.folder), result, scores).dump());
   } else {
     std::string unmeasured;
     if (measured)
