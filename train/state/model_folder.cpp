@@ -178,10 +178,12 @@ std::string decoder_notice(const ModelFolder& folder) {
 
 /// The settings of calls that tokenizer.json has, if one of them may be "Left": it is large.
 nlohmann::json left_settings(const fs::path& file) {
-  if (!fs::exists(file)) return nlohmann::json::object();
-  const std::string text = read_text_file(file, std::size_t{64} << 20);
-  return text.find("\"Left\"") == text.npos ? nlohmann::json::object()
-                                            : parse_json(text, printable_path(file));
+  try {
+    const std::string text = read_text_file(file, std::size_t{64} << 20);
+    if (text.find("\"Left\"") != text.npos) return parse_json(text, printable_path(file));
+  } catch (const InputError&) {  // absent, or opening the tokenizer refuses it
+  }
+  return nlohmann::json::object();
 }
 
 /// Lines about a tokenizer that other programs use otherwise.
