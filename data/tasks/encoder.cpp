@@ -81,9 +81,7 @@ TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenize
       pair_specials_(std::ssize(tokenizer.wrap({}, {}).ids)) {
   constexpr std::int32_t text = -1, none = -2;
   before_text_ = place_of(tokenizer.wrap(std::span(&text, 1)), text);
-  const WrappedIds pair = tokenizer.wrap(std::span(&none, 1), std::span(&text, 1));
-  before_second_ = place_of(pair, text) - 1;
-  takes_pairs_ = std::ranges::find(pair.ids, text) != pair.ids.end();
+  before_second_ = place_of(tokenizer.wrap(std::span(&none, 1), std::span(&text, 1)), text) - 1;
   require(task.kind && *task.kind != TaskKind::features,
           "TaskEncoder: the task is of features or not resolved");
   require_input(sequence_length >= pair_specials_ + 4,
@@ -153,22 +151,15 @@ void TaskEncoder::add_single(Ids ids, EncodedSample& sample) const {
   sample.rows.push_back(tokenizer_.wrap(ids));
 }
 
-WrappedIds TaskEncoder::pair_of(std::span<const std::int32_t> first,
-                                std::span<const std::int32_t> second) const {
-  require_input(takes_pairs_,
-                "the tokenizer's template for two texts, post_processor.pair of its "
-                "tokenizer.json, leaves the second out; expected both, A and B");
-  return tokenizer_.wrap(first, second);
-}
-
 void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample) const {
+  require_pairs(tokenizer_);
   const std::int64_t all = std::ssize(first) + std::ssize(second);
   sample.full_length = std::max(sample.full_length, all + pair_specials_);
   const auto [kept_first, kept_second] =
       longest_first(std::ssize(first), std::ssize(second), sequence_length_ - pair_specials_);
   first.resize(static_cast<std::size_t>(kept_first));
   second.resize(static_cast<std::size_t>(kept_second));
-  sample.rows.push_back(pair_of(first, second));
+  sample.rows.push_back(tokenizer_.wrap(first, second));
 }
 
 std::vector<EncodedSample> TaskEncoder::encode_texts(const Example& example) const {
@@ -240,6 +231,7 @@ void TaskEncoder::encode_words(const Example& example, EncodedSample& sample) co
 
 std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
                                                         EncodingCounts& counts) const {
+  require_pairs(tokenizer_);
   const std::string& context = *example.pair;
   Ids question = tokenizer_.encode(example.text);
   const std::vector<Token> tokens = tokenizer_.encode_with_offsets(context);
@@ -256,7 +248,7 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
     const auto part = std::span(tokens).subspan(static_cast<std::size_t>(begin),
                                                 static_cast<std::size_t>(end - begin));
     EncodedSample window;
-    window.rows.push_back(pair_of(question, ids_of(part)));
+    window.rows.push_back(tokenizer_.wrap(question, ids_of(part)));
     window.full_length = std::ssize(window.rows[0].ids) + removed;
     window.context_begin = before_second_ + kept;
     window.places = places_of(part, task_.whole_words);

@@ -110,8 +110,6 @@ class TaskEncoder {
   std::vector<EncodedSample> encode_question(const Example& example, EncodingCounts& counts) const;
   void add_single(Ids ids, EncodedSample& sample) const;
   void add_pair(Ids first, Ids second, EncodedSample& sample) const;
-  WrappedIds pair_of(std::span<const std::int32_t> first,
-                     std::span<const std::int32_t> second) const;
   std::int64_t label_index(const std::string& label, const Example& example) const;
 
   TaskConfig task_;
@@ -121,7 +119,6 @@ class TaskEncoder {
   bool towers_;
   std::int64_t single_specials_, pair_specials_;  // tokens that wrapping adds
   std::int64_t before_text_, before_second_;      // those before a text, and before a second text
-  bool takes_pairs_;                              // the template has both texts
 };
 
 /// The output of a text: per entry the mean or the largest over its windows, as `windows` says; for

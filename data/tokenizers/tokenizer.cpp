@@ -1,5 +1,7 @@
 #include "data/tokenizers/tokenizer.h"
 
+#include <algorithm>
+
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -12,6 +14,14 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialNames 
   ids.reserve(tokens.size());
   for (const Token& token : tokens) ids.push_back(token.id);
   return ids;
+}
+
+void require_pairs(const Tokenizer& tokenizer) {
+  constexpr std::int32_t first = -1, second = -2;
+  const WrappedIds pair = tokenizer.wrap(std::span(&first, 1), std::span(&second, 1));
+  require_input(std::ranges::find(pair.ids, second) != pair.ids.end(),
+                "the tokenizer's template for two texts, post_processor.pair of its "
+                "tokenizer.json, leaves the second out; expected both, A and B");
 }
 
 void require_masked_lm_tokens(const Tokenizer& tokenizer) {

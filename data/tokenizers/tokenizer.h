@@ -104,6 +104,8 @@ class Tokenizer {
 /// and mask, and wrap() puts cls before a text and sep after it. Or it has pad and mask, and wrap()
 /// adds nothing.
 void require_masked_lm_tokens(const Tokenizer& tokenizer);
+/// Throws an InputError if the tokenizer's template of two texts leaves the second one out.
+void require_pairs(const Tokenizer& tokenizer);
 /// Throws an InputError for a prompt with the name of a special token.
 void require_plain_prompt(const Tokenizer& tokenizer, std::string_view prompt);
 

@@ -30,6 +30,7 @@ nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
                       bool truncate, bool pad_to_max_length, bool parse_special_tokens) {
   std::optional<Unlocked> unlocked(std::in_place);
   const SpecialNames names = names_of(parse_special_tokens);
+  if (pairs) require_pairs(tokenizer);
   const std::int64_t around = std::ssize((pairs ? tokenizer.wrap({}, {}) : tokenizer.wrap({})).ids);
   truncate = truncate && max_length;
   require_input(!(truncate || pad_to_max_length) || max_length.value_or(around) >= around,
