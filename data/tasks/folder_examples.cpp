@@ -85,8 +85,8 @@ void note_tables(const std::vector<fs::path>& files, std::vector<std::string>& n
   if (first == files.end()) return;
   const auto more = std::count_if(first + 1, files.end(), is_named_table);
   notes.push_back(fmt::format(
-      "{}{}: a table is one text here, with all its braces, keys and commas; for its rows name it "
-      "without --document, or set task.format",
+      "{}{}: a table is one text here, with all its braces, keys and commas; to read its "
+      "rows, name the file itself, not as a document",
       printable_path(*first), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 

@@ -37,12 +37,12 @@ std::optional<T> signed_number_of(std::string_view text) {
   return number_of<T>(text.substr(plus ? 1 : 0));
 }
 
-/// The end of a message about a text that is no number: what to do about a decimal comma.
+/// The end of a message about a text that is no number: what to do about its comma.
 inline const char* comma_hint(std::string text) {
   const std::size_t comma = text.find(',');
   if (comma == text.npos) return "";
   text[comma] = '.';
-  return signed_number_of(text) ? "; write a decimal point for the comma" : "";
+  return signed_number_of(text) ? "; write it without commas, with a decimal point" : "";
 }
 
 }  // namespace nystrom
