@@ -13,6 +13,7 @@
 #include "train/config/config_io.h"
 #include "train/export/export.h"
 #include "train/state/hf_config.h"
+#include "train/state/run_state.h"
 #include "train/state/transformers_class.h"
 
 namespace nystrom {
@@ -188,12 +189,14 @@ std::int64_t trained_positions(const ModelFolder& source) {
   const std::int64_t all = source.config.max_position_embeddings;
   // Bags are read whole, whatever data.sequence_length is.
   if (!source.config.has_position_table() || source.config.embed_dim ||
-      !fs::exists(source.path / "state.json"))
+      !fs::exists(source.path / "state.json") || !fs::exists(source.path / "config.yaml"))
     return all;
   const RunConfig run = read_resolved_config((source.path / "config.yaml").string());
   if (run.start.from) return all;
+  const std::int64_t steps = RunState::read(source.path / "state.json").step;
   std::int64_t longest = 0;
-  for (const Stage& stage : stages_of(run)) longest = std::max(longest, stage.length);
+  for (const Stage& stage : stages_of(run))
+    if (stage.begin < steps) longest = std::max(longest, stage.length);
   return std::min(longest, all);
 }
 

@@ -5,6 +5,7 @@
 
 #include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
+#include "train/state/run_state.h"
 
 namespace nystrom::testing {
 namespace {
@@ -109,8 +110,11 @@ TEST_F(ExtendTest, ExactAttentionInTransformersStaysExact) {
 TEST_F(ExtendTest, RowsThatWereNeverTrainedAreReplaced) {
   RunConfig of_run;
   of_run.model = tiny_.model->config();
-  of_run.data.sequence_length = 12;
-  write_bytes(folder_ / "base" / "state.json", "{}");
+  of_run.data.sequence_length = 24;
+  of_run.data.length_schedule = {{"0", 12}, {"5", 24}};  // the longer ones are to come
+  RunState state;
+  state.step = 5;
+  write_bytes(folder_ / "base" / "state.json", state.to_json());
   write_bytes(folder_ / "base" / "config.yaml", to_yaml(of_run));
   expect_error("base longer --length 9",
                "--length 9: base has 12 trained positions already; choose a larger length");
