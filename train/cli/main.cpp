@@ -205,20 +205,18 @@ void let_first_speak(std::chrono::seconds longest) { std::this_thread::sleep_for
 void require_one_process(const std::vector<Command>& commands, const std::string& name) {
   const StartedAs place = started_as();
   if (place.size <= 1) return;
-  std::vector<std::string> spread, telling;
+  std::vector<std::string> spread;
   for (const Command& command : commands) {
     if (command.spreads) spread.push_back(command.app->get_name());
   }
-  for (const char* variable : launcher_variables)
-    if (std::getenv(variable)) telling.emplace_back(variable);
   // Rank 0 surely ends, but perhaps has not begun. Nothing may end a process that has WORLD_SIZE
   // alone: it may be left over, and a pod's rank 0 is elsewhere.
-  if (place.rank > 0 && telling != std::vector<std::string>{"WORLD_SIZE"})
+  if (place.rank > 0 && place.told_by != std::vector<std::string>{"WORLD_SIZE"})
     let_first_speak(std::chrono::seconds(20));
   throw InputError(
       fmt::format("{} works in one process, and {} were started; start it without mpirun, srun or "
                   "torchrun, or unset {} (in several work {})",
-                  name, place.size, listed(telling), listed(spread)));
+                  name, place.size, listed(place.told_by), listed(spread)));
 }
 
 /// Why a text is no decimal whole number, else empty: CLI11 reads 010 as 8.

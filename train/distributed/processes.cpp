@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -157,11 +158,21 @@ StartedAs started_as(const std::map<std::string, std::string>& environment) {
   };
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::none) return {};
-  if (launcher == Launcher::variables)
-    return {whole_variable(environment, "RANK"), whole_variable(environment, "WORLD_SIZE")};
+  std::vector<std::string> told_by;
+  const auto tell = [&](std::initializer_list<const char*> names) {
+    std::ranges::copy_if(names, std::back_inserter(told_by),
+                         [&](const char* name) { return environment.contains(name); });
+  };
+  if (launcher == Launcher::variables) {
+    tell({"WORLD_SIZE", "TORCHELASTIC_RUN_ID"});
+    return {whole_variable(environment, "RANK"), whole_variable(environment, "WORLD_SIZE"),
+            told_by};
+  }
+  tell(size_variables);
+  tell({"PMIX_RANK"});
   const std::int64_t rank =
       first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0);
-  return {rank, first_of(size_variables, rank + 1)};
+  return {rank, first_of(size_variables, rank + 1), told_by};
 }
 
 StartedAs started_as() { return started_as(own_environment()); }

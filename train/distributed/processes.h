@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/distributed/communicator.h"
 #include "train/distributed/rendezvous.h"
@@ -16,19 +17,16 @@ namespace nystrom {
 /// (variables).
 enum class Launcher { none, mpi, variables };
 
-/// The variables that tell of a launcher. Without them a process is alone.
-inline constexpr const char* launcher_variables[] = {
-    "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"};
-
 /// The launcher that the environment names. mpirun sets OMPI_COMM_WORLD_SIZE, PMI_SIZE or
 /// PMIX_RANK. srun sets SLURM_STEP_NUM_TASKS above 1. torchrun sets WORLD_SIZE above 1, and
 /// TORCHELASTIC_RUN_ID, by which it is known under srun.
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 
-/// The rank and the number of processes that the launcher's variables give; rank 0 of 1 without a
-/// launcher.
+/// The rank and the number of processes that the launcher's variables give, and which tell of it;
+/// rank 0 of 1 without a launcher.
 struct StartedAs {
   std::int64_t rank = 0, size = 1;
+  std::vector<std::string> told_by = {};
 };
 /// Reads them from `environment`.
 StartedAs started_as(const std::map<std::string, std::string>& environment);
