@@ -147,8 +147,9 @@ void Run::resume() {
 /// Restores the run's state from a checkpoint.
 void Run::restore_checkpoint(std::int64_t step) {
   const fs::path folder = checkpoints_.path_of(step);
+  const fs::path manifest = folder / checkpoint_manifest;
   communicator_.require_same_files(printable_path(folder),
-                                   file_checksum(folder / checkpoint_manifest));
+                                   fs::exists(manifest) ? file_checksum(manifest) : "absent");
   RunState saved = RunState::read(folder / "state.json");
   require_same_data(saved);
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
