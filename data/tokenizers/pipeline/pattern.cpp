@@ -84,7 +84,9 @@ Expression examine(std::string_view expression) {
       }
       ++brackets;
       if (rest.starts_with("[^")) ++length;
-      if (rest.substr(length).starts_with(']')) ++length;  // a member
+      if (rest.substr(length).starts_with(']')) ++length;   // a member
+    } else if (brackets == 0 && rest.starts_with("(?#")) {  // a comment
+      length = std::min(rest.find(')'), rest.size() - 1) + 1;
     } else if (c == ']') {
       brackets = std::max(brackets - 1, 0);
     } else if (brackets == 0 && c == '(') {
