@@ -455,7 +455,8 @@ MORE_CLASSES = (
     "DebertaV2TokenizerFast FNetTokenizerFast FunnelTokenizerFast GemmaTokenizerFast "
     "HerbertTokenizerFast LEDTokenizerFast LayoutLMTokenizerFast LongformerTokenizerFast "
     "LxmertTokenizerFast MT5TokenizerFast MobileBertTokenizerFast MPNetTokenizerFast MvpTokenizer "
-    "NougatTokenizerFast OpenAIGPTTokenizerFast PegasusTokenizerFast Qwen2TokenizerFast ReformerTokenizerFast RemBertTokenizerFast "
+    "NougatTokenizerFast OpenAIGPTTokenizerFast PegasusTokenizerFast Qwen2TokenizerFast "
+    "ReformerTokenizerFast RemBertTokenizerFast "
     "SplinterTokenizerFast SqueezeBertTokenizerFast T5TokenizerFast WhisperTokenizerFast "
     "XGLMTokenizerFast XLMRobertaTokenizerFast XLNetTokenizerFast"
 ).split()

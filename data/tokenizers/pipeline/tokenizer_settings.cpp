@@ -323,7 +323,8 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
       .pad = choose(Role::pad, std::nullopt, {"[PAD]", "<pad>"}),
       .mask = choose(Role::mask, std::nullopt, {"[MASK]", "<mask>"}),
       .unk = choose(Role::unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
-  // As in transformers, these are special whatever their own flag says.
+  // These are special whatever their own flag says: as in transformers those that the settings or
+  // the class name, and here those of common names too.
   const std::vector<SpecialToken> specials = special_tokens_of(settings);
   const std::vector<AddedToken> stored = parts.added.all();
   for (AddedToken token : stored) {
