@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import pickle
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -305,6 +306,27 @@ def test_pairs_become_inputs(model):
     assert model.tokenizer(TEXTS[:2], TEXTS[2:4], max_length=9)["input_ids"].shape == (2, 9)
     with pytest.raises(nystrom.InputError, match="pairs: got 1, expected 2"):
         model.tokenizer(TEXTS[:2], TEXTS[:1])
+
+
+def test_pairs_need_a_template_of_both_texts(model, tmp_path):
+    folder = shutil.copytree(model.path, tmp_path / "alone")
+    parts = json.loads((folder / "tokenizer.json").read_text())
+    template = [
+        {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
+    special = {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}}
+    parts["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": template,
+        "pair": template,
+        "special_tokens": special,
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(parts))
+    tokenizer = nystrom.Tokenizer(folder)
+    assert tokenizer(TEXTS[:1])["input_ids"].shape[0] == 1
+    with pytest.raises(nystrom.InputError, match="leaves the second out; expected both"):
+        tokenizer(TEXTS[:1], TEXTS[2:3])
 
 
 def test_a_tokenizer_is_pickled_by_its_folder(model):
