@@ -300,6 +300,11 @@ std::string option_path(std::string_view key) {
   return paths[0];
 }
 
+std::string option_name(const std::string& path) {
+  const std::string last = path.substr(path.rfind('.') + 1);
+  return paths_called(last) == std::vector{path} ? last : path;
+}
+
 std::vector<std::string> option_paths() {
   std::vector<std::string> paths;
   for (const OptionDoc& option : all_options())

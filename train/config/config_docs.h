@@ -25,6 +25,10 @@ std::string explain_option(std::string_view key);
 /// "optimizer.learning_rate". Throws an InputError if no option or more than one has that name.
 std::string option_path(std::string_view key);
 
+/// The shortest name that option_path takes for the option at `path`: its last part, or the path
+/// where another option has that name too.
+std::string option_name(const std::string& path);
+
 /// The paths of all options, in the order of the file.
 std::vector<std::string> option_paths();
 

@@ -284,9 +284,8 @@ bool is_worse(const std::string& metric, double a, double b) {
 std::string SweepPoint::name() const {
   std::vector<std::string> parts;
   for (const std::string& each : overrides) {
-    const std::size_t equals = each.find('=');
-    parts.push_back(
-        each.substr(each.rfind('.', equals) == each.npos ? 0 : each.rfind('.', equals) + 1));
+    const std::size_t equals = std::min(each.find('='), each.size());
+    parts.push_back(option_name(each.substr(0, equals)) + each.substr(equals));
   }
   return fmt::format("{}", fmt::join(parts, ","));
 }

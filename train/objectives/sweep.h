@@ -49,8 +49,8 @@ struct SweepPoint {
   std::vector<std::string> overrides;  ///< "optimizer.learning_rate=2e-5"
   std::vector<SweepRun> runs;
 
-  /// The overrides without the sections of their options: "learning_rate=2e-5"; empty without a
-  /// grid.
+  /// The overrides by the shortest names of their options: "learning_rate=2e-5", but
+  /// "evaluation.every=5", for others are called every too. Empty without a grid.
   std::string name() const;
   /// The mean of the runs' values; NaN if one of them is NaN.
   double mean() const;

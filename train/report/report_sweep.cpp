@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "data/text/words.h"
+#include "train/config/config_docs.h"
 
 namespace nystrom {
 namespace {
@@ -164,10 +165,11 @@ std::string parallel_of(const SweepResult& sweep, const std::vector<std::string>
   std::set<std::int64_t> seeds;
   for (const SweepPoint& point : sweep.points)
     for (const SweepRun& run : point.runs) seeds.insert(run.seed);
+  const std::size_t axes = options.size() + (seeds.size() > 1 ? 1 : 0);
+  if (axes == 0 || axes > max_axes) return "";
   std::vector<std::string> names;
-  for (const std::string& option : options) names.push_back(option.substr(option.rfind('.') + 1));
+  for (const std::string& option : options) names.push_back(option_name(option));
   if (seeds.size() > 1) names.emplace_back("seed");
-  if (names.empty() || names.size() > max_axes) return "";
   std::vector<ParallelLine> lines;
   for (const SweepPoint& point : sweep.points)
     for (const SweepRun& run : point.runs) {

@@ -274,6 +274,12 @@ TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   run("report run");
 }
 
+/// Points by these names have the folders of their runs.
+TEST(Sweep, OptionsOfOneNameAreToldApart) {
+  const SweepPoint point{{"optimizer.learning_rate=1e-3", "evaluation.every=1", "seed=2"}, {}};
+  EXPECT_EQ(point.name(), "learning_rate=1e-3,evaluation.every=1,seed=2");
+}
+
 TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
   const auto run_of = [](std::int64_t seed, double value) {
     return SweepRun{seed, "run/seed-" + std::to_string(seed), 1, 1, "pearson", value};

@@ -310,6 +310,14 @@ TEST(Report, ShowsMeansAndDeviationsOfASweep) {
   EXPECT_LT(html.find(">9e-5</text>"), html.find(">1e-4</text>")) << "ordered as numbers";
 }
 
+TEST(Report, NamesTheAxesOfASweepApart) {
+  const SweepPoint point{{"evaluation.every=1", "checkpoint.every=1"},
+                         {{3, "a", 1, 1, "loss", 0.5}}};
+  const std::string html = html_sweep({"loss", {point}});
+  for (const char* axis : {">evaluation.every</text>", ">checkpoint.every</text>"})
+    EXPECT_EQ(count_of(html, axis), 1) << axis;
+}
+
 TEST(Report, MarksTheSmallestLossOfASweep) {
   const SweepPoint good{{"optimizer.learning_rate=9e-5"}, {{3, "a", 1, 1, "loss", 0.5}}};
   const SweepPoint bad{{"optimizer.learning_rate=1e-4"}, {{3, "b", 1, 1, "loss", 0.8}}};
