@@ -120,19 +120,19 @@ std::size_t end_of_value(const std::string& text, std::size_t begin) {
   return text.size();
 }
 
-/// Throws an InputError if `run` goes on from one with another number of steps: a sweep compares
-/// runs of equal length.
+/// Throws an InputError if `run` goes on from one of another length or with other evaluations,
+/// which a run alone may change: a sweep compares the best of equally many.
 void require_same_extent(const RunSpec& run) {
   if (!run.saved.has_checkpoints || !run.saved.options) return;
-  const auto extent = [](const TrainingConfig& training) {
-    return training.steps ? fmt::format("training.steps {}", *training.steps)
-                          : fmt::format("training.epochs {}", training.epochs.value_or(1));
-  };
-  const std::string before = extent(run.saved.options->training),
-                    now = extent(run.options.training);
-  require_input(before == now,
-                "{}: holds a run with {}, and the sweep has {}; choose another run_dir",
-                printable_path(run.options.run_dir), before, now);
+  RunConfig now = *run.saved.options;
+  now.training.steps = run.options.training.steps;
+  now.training.epochs = run.options.training.epochs;
+  now.evaluation = run.options.evaluation;
+  const auto changed = changed_options(*run.saved.options, now);
+  require_input(changed.empty(),
+                "{}: holds a run of another length or with other evaluations than the sweep; "
+                "changed: {}; choose another run_dir, or undo the changes",
+                printable_path(run.options.run_dir), fmt::join(changed, ", "));
 }
 
 /// Throws an InputError if the scores of two runs of a sweep are of different kinds or examples.

@@ -146,8 +146,10 @@ TEST_F(FinetuneTest, ASweepRefusesRunsOfOtherDataOrLength) {
   const std::string command = "finetune run.yaml --threads 1 --seeds 1";
   run(command);
   expect_says(refusal(command + " --set training.steps=5"),
-              "nystrom: run/seed-42: holds a run with training.steps 4, and the sweep has "
-              "training.steps 5; choose another run_dir\n");
+              "changed: training.steps (4, now 5); choose another run_dir, or undo the changes\n");
+  expect_says(refusal(command + " --set evaluation.early_stop_patience=2"),
+              "nystrom: run/seed-42: holds a run of another length or with other evaluations than "
+              "the sweep; changed: evaluation.early_stop_patience (null, now 2); ");
   const std::string held_out = read_bytes(folder_ / "dev.tsv");
   write_bytes(folder_ / "dev.tsv", held_out + held_out.substr(held_out.find('\n') + 1));
   expect_says(refusal(command),
