@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/base/checksum.h"
 #include "core/base/distinct.h"
@@ -64,28 +65,36 @@ std::vector<std::vector<std::string>> points_of(const std::vector<std::vector<st
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
+/// The place of a run within its sweep.
+std::string place_within_sweep(const fs::path& run_dir, const fs::path& sweep) {
+  return run_dir.lexically_relative(sweep).string();
+}
+
 /// A run as JSON, with its folder relative to that of the sweep.
 Json json_of(const SweepRun& run, const fs::path& sweep) {
   Json test = Json::object();
   for (const auto& [name, value] : run.test) test[name] = value;
-  return {
-      {"seed", run.seed},     {"fold", run.fold},
-      {"test", test},         {"run_dir", fs::path(run.folder).lexically_relative(sweep).string()},
-      {"steps", run.steps},   {"best_step", run.best_step},
-      {"metric", run.metric}, {"value", run.value}};
+  return {{"seed", run.seed},     {"fold", run.fold},
+          {"test", test},         {"run_dir", place_within_sweep(run.folder, sweep)},
+          {"steps", run.steps},   {"best_step", run.best_step},
+          {"metric", run.metric}, {"value", run.value}};
 }
 
-/// The runs that summary.json names; 0 for none that can be read.
-std::size_t runs_in_summary(const fs::path& folder) {
-  if (!fs::exists(folder / "summary.json")) return 0;
-  std::size_t runs = 0;
+/// The places of the runs that summary.json names and that are still there; none if it cannot be
+/// read.
+std::set<std::string> runs_in_summary(const fs::path& folder) {
+  if (!fs::exists(folder / "summary.json")) return {};
+  std::set<std::string> places;
   try {
     const nlohmann::json summary = read_json_file(folder / "summary.json");
-    for (const auto& point : summary.at("points")) runs += point.at("runs").size();
+    for (const auto& point : summary.at("points"))
+      for (const auto& run : point.at("runs"))
+        if (const auto place = run.at("run_dir").get<std::string>(); fs::exists(folder / place))
+          places.insert(place);
   } catch (const std::exception&) {
-    return 0;
+    return {};
   }
-  return runs;
+  return places;
 }
 
 void write_summary(const fs::path& folder, const SweepResult& result) {
@@ -190,6 +199,19 @@ std::vector<PlannedRun> plan_of(const ConfigText& yaml, const std::vector<std::s
   for (const PlannedRun& each : plan)
     require_comparable(plan[0].spec.options, each.spec.options, options.folds);
   return plan;
+}
+
+/// Throws an InputError if `places`, those of a summary, are not all in `plan`: it would be
+/// replaced by one without them, and another run would stand for the sweep.
+void require_all_again(std::set<std::string> places, const std::vector<PlannedRun>& plan,
+                       const fs::path& sweep) {
+  for (const PlannedRun& each : plan)
+    places.erase(place_within_sweep(each.spec.options.run_dir, sweep));
+  if (places.empty()) return;
+  throw InputError(fmt::format(
+      "{}: compares runs that this sweep leaves out, such as {}; add them, or choose another "
+      "run_dir",
+      printable_path(sweep / "summary.json"), printable_path(*places.begin())));
 }
 
 /// A run of a sweep. One that diverges has no score, and the sweep goes on. Of several processes
@@ -341,7 +363,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   communicator.require_same_options(same);
   std::optional<RunLock> lock;
   std::optional<NewRunGuard> guard;
-  std::size_t summarised = 0;
+  std::set<std::string> summarised;  // runs of an earlier summary that this one lacks yet
   if (communicator.is_first()) {
     check_run_place(base.run_dir);
     if (!checkpoint_steps(fs::path(base.run_dir) / "checkpoints").empty())
@@ -360,6 +382,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     if (made) guard.emplace(base.run_dir);
     remove_unfinished(base.run_dir);
     summarised = runs_in_summary(base.run_dir);
+    require_all_again(summarised, plan, base.run_dir);
   }
   bool describe_data = true;  // all runs have the same
   for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -386,9 +409,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     }
     if (!run.metric.empty()) result.metric = run.metric;  // the data of a diverged one name it
     result.points[point].runs.push_back(run);
-    // A summary of more runs stays until these are as many, or all.
-    if (communicator.is_first() && (i + 1 >= summarised || i + 1 == plan.size()))
-      write_summary(base.run_dir, result);
+    summarised.erase(place_within_sweep(config.run_dir, base.run_dir));
+    if (communicator.is_first() && summarised.empty()) write_summary(base.run_dir, result);
   }
   std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
   return result;

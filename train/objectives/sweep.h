@@ -75,9 +75,10 @@ struct SweepResult {
 /// Fine-tunes the configuration at `path` for each point and seed, in RUN_DIR/POINT/seed-S, or for
 /// each fold, in RUN_DIR/POINT/fold-F.
 /// Finished runs are not repeated; unfinished ones continue. RUN_DIR/summary.json is updated after
-/// every run, with paths relative to RUN_DIR; where it names more runs, after the last one or as
-/// soon as these are as many. Throws an InputError if a point is invalid, if RUN_DIR holds other
-/// files, or if a link leads out of it, before the first run.
+/// every run, with paths relative to RUN_DIR, as soon as it lacks none that it had. Throws an
+/// InputError, before the first run, if a point is invalid, if RUN_DIR holds other files, if a link
+/// leads out of it, or if its summary names runs that this sweep leaves out and that are still
+/// there.
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
                       const SweepOptions& options, Log& log, Device device,
                       Communicator& communicator);

@@ -255,6 +255,24 @@ TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
   EXPECT_EQ(read_bytes(folder_ / "run" / "summary.json"), summary) << "no run is lost of it";
 }
 
+/// Its best run would no longer stand for the folder, though its own folder stays.
+TEST_F(FinetuneTest, ASweepThatLeavesOutRunsOfTheSummaryIsRefused) {
+  configure_classification("steps: 1");
+  const std::string command = "finetune run.yaml --threads 1 --grid learning_rate=";
+  const auto summary = [&] { return read_bytes(folder_ / "run" / "summary.json"); };
+  run(command + "1e-3,1e-4");
+  const std::string before = summary();
+  expect_refused(command + "1e-2",
+                 "run/summary.json: compares runs that this sweep leaves out, such as "
+                 "learning_rate=1e-3/seed-42; add them, or choose another run_dir");
+  EXPECT_EQ(summary(), before);
+  run(command + "1e-2,1e-3,1e-4");
+  EXPECT_EQ(json::parse(summary()).at("points").size(), 3u);
+  fs::remove_all(folder_ / "run" / "learning_rate=1e-2");
+  run(command + "1e-3,1e-4");
+  EXPECT_EQ(summary(), before);
+}
+
 /// All predictions are equal, so their correlation is undefined.
 TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   write_bytes(folder_ / "train.csv",
