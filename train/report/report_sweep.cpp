@@ -107,7 +107,8 @@ std::string parallel_svg(const std::vector<std::string>& options, const std::str
                spacing = (width - left - right) / gaps;
   const auto x_of = [&](std::size_t axis) { return left + spacing * static_cast<double>(axis); };
   const auto y_of = [](double share) { return top + (1 - share) * height; };
-  // The best line is drawn last, above the others.
+  // The best line is drawn last, above the others. Of equals it is the first, as in the table.
+  std::ranges::reverse(lines);
   std::ranges::stable_sort(lines, [&](const ParallelLine& a, const ParallelLine& b) {
     return is_worse(metric, a.metric, b.metric);
   });

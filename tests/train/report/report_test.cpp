@@ -329,6 +329,13 @@ TEST(Report, MarksTheSmallestLossOfASweep) {
   expect_says(html, "<tr class=\"best\"><td class=\"text\">9e-5</td>");
   EXPECT_EQ(best_line(html), best_line(html_sweep({"loss", {bad, good}})));
   EXPECT_NE(best_line(html), best_line(html_sweep({"f1", {good, bad}})));
+  const SweepPoint equal{{"optimizer.learning_rate=1e-4"}, {{3, "c", 1, 1, "loss", 0.5}}};
+  for (const auto& points : {std::vector{good, equal}, std::vector{equal, good}}) {
+    const std::string rate = points[0].overrides[0].substr(points[0].overrides[0].find('=') + 1);
+    const std::string tied = html_sweep({"loss", points});
+    expect_says(tied, "<tr class=\"best\"><td class=\"text\">" + rate + "</td>");
+    expect_says(best_line(tied), rate == "9e-5" ? "points=\"60.0,304.0 " : "points=\"60.0,44.0 ");
+  }
 }
 
 /// The page and its charts are as wide as the screen; only tables scroll for themselves.
