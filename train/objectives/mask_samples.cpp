@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/loop/metrics.h"
@@ -59,8 +60,7 @@ MaskSamples read_mask_samples(const std::filesystem::path& run_dir) {
     try {
       const Json record = Json::parse(line);
       std::vector<std::string> texts;
-      if (!record.at("step").is_number_integer()) return damaged();
-      FilledMasks filled{record["step"].get<std::int64_t>(), {}};
+      FilledMasks filled{json_count(record.at("step"), "step"), {}};
       for (const Json& sample : record.at("samples")) {
         texts.push_back(sample.at("text").get<std::string>());
         filled.texts.push_back(masks_in(sample.at("masks")));
@@ -69,6 +69,8 @@ MaskSamples read_mask_samples(const std::filesystem::path& run_dir) {
       samples.texts = std::move(texts);
       samples.steps.push_back(std::move(filled));
     } catch (const nlohmann::json::exception&) {
+      return damaged();
+    } catch (const InputError&) {
       return damaged();
     }
   }

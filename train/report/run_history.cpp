@@ -40,9 +40,8 @@ std::optional<std::int64_t> number_behind(std::string_view line, std::string_vie
 /// line.
 void add_record(RunHistory& run, const std::string& line, const std::string& source) {
   const nlohmann::json json = parse_json(line, source);
-  require_input(json.is_object() && json.contains("step") && json["step"].is_number_unsigned(),
-                "{}: has no step", source);
-  const auto step = json["step"].get<std::int64_t>();
+  require_input(json.is_object() && json.contains("step"), "{}: has no step", source);
+  const std::int64_t step = json_count(json["step"], source + ": step");
   require_input(step >= run.steps, "{}: step {} follows step {}", source, step, run.steps);
   EvaluationRecord evaluation{step, {}};
   for (const auto& [name, value] : json.items()) {

@@ -47,6 +47,16 @@ TEST(RunHistory, NotesWhatIsDamaged) {
       << run.notes[0];
 }
 
+TEST(RunHistory, NotesAStepThatIsTooLarge) {
+  const TemporaryFolder folder;
+  const RunHistory run = read_run_history(
+      write_run(folder, "run", std::string(records) + "{\"step\":18446744073709551615}\n"));
+  EXPECT_EQ(run.notes, std::vector<std::string>{
+                           "1 of 6 lines of metrics.jsonl were left out; metrics.jsonl:6: step is "
+                           "18446744073709551615, expected a whole number from 0 to "
+                           "9007199254740992"});
+}
+
 TEST(RunHistory, ReadsTheLog) {
   const TemporaryFolder folder;
   const fs::path path =
