@@ -199,12 +199,19 @@ double predicted_share(const RunConfig& config) {
   return has_task(config) ? 0 : config.masking.probability.largest();
 }
 
-/// The operations of a step, those of the teacher included, in the stage with most.
-double flops_of_step(const RunConfig& config) {
+/// The largest number of a step's `samples` that one of `devices` devices has.
+std::int64_t largest_share(std::int64_t samples, int devices) {
+  return (samples + devices - 1) / devices;
+}
+
+/// The operations of a step on the device with the largest share, those of the teacher included, in
+/// the stage with most.
+double flops_of_step(const RunConfig& config, int devices) {
   double largest = 0;
   for (const Stage& stage : stages_of(config)) {
     const RunConfig staged = in_stage(config, stage);
-    const std::int64_t sequences = stage.sequences * sequences_of_sample(config);
+    const std::int64_t sequences =
+        largest_share(stage.sequences, devices) * sequences_of_sample(config);
     const auto flops_of = [&](const ModelConfig& model) {
       return step_flops(model, sequences, stage.length, predicted_share(config));
     };
@@ -225,11 +232,9 @@ void plan_step(const RunConfig& config, int devices, std::int64_t elements, Memo
   const bool to_owners = training.zero > 0 && !training.deterministic;
   plan.reduced = (to_owners ? 1 : 2) * elements * size_of(type);
   plan.shared = training.zero > 0 ? plan.fixed.weights : 0;
-  plan.flops = flops_of_step(config);
+  plan.flops = flops_of_step(config, devices);
   if (training.deterministic) return;  // its gradients are summed at the end
-  const std::int64_t last =
-      (std::max<std::int64_t>(1, training.batch_size / devices) - 1) % training.micro_batch_size +
-      1;
+  const std::int64_t last = (plan.share - 1) % training.micro_batch_size + 1;
   plan.last_backward = step_flops(config.model, last * sequences_of_sample(config),
                                   config.data.sequence_length, predicted_share(config))
                            .backward(training.activation_checkpointing);
@@ -346,9 +351,9 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const std::int64_t elements = model.parameters().slab_size();
   MemoryPlan plan{activations_of_stages(config)};
   plan.fixed = fixed_memory(config, elements, devices);
+  plan.share = largest_share(config.training.batch_size, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
-  plan.share = (config.training.batch_size + devices - 1) / devices;
   const auto sequences = static_cast<double>(sequences_of_sample(config));
   plan.rest[1] *= sequences;
   plan.layer[1] *= sequences;
@@ -379,7 +384,7 @@ StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
   StepTime time;
   time.communication = reducing + sharing;
   if (!speed) return time;
-  time.computation = plan.flops / devices / *speed;
+  time.computation = plan.flops / *speed;
   time.step = *time.computation + std::max(0.0, reducing - plan.last_backward / *speed) + sharing;
   return time;
 }

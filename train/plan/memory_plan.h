@@ -31,7 +31,7 @@ struct MemoryPlan : Activations {
   /// Bytes that each of many devices sends in a step: to add up gradients (reduced), and with zero
   /// to distribute the weights (shared).
   std::int64_t reduced = 0, shared = 0;
-  double flops = 0;  ///< operations of a step, over all devices
+  double flops = 0;  ///< operations of a step on the device with the largest share of it
   /// The part of a device's operations that can hide communication: the last backward pass.
   double last_backward = 0;
 

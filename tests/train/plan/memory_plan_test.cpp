@@ -108,7 +108,7 @@ MemoryPlan simple_plan() {
   MemoryPlan plan;
   plan.fixed.weights = 1000;
   plan.reduced = 16000;
-  plan.flops = 40000;
+  plan.flops = 10000;
   plan.last_backward = 5000;
   plan.layers = 2;
   plan.rest[0] = 10;
@@ -209,7 +209,7 @@ TEST(StepTime, OfAConfiguration) {
       config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
   config.training.batch_size = 40;
   const MemoryPlan exact = plan_memory(config, 4);
-  EXPECT_NEAR(exact.flops / exact.last_backward, 3.0 / 2 * 40 / 5, 1e-9);
+  EXPECT_NEAR(exact.flops / exact.last_backward, 3.0 / 2 * 10 / 5, 1e-9);
   EXPECT_EQ(exact.shared, 0);
   config.training.reduction = Reduction::bf16;
   config.training.zero = 1;
@@ -238,6 +238,19 @@ TEST(StepFlops, AreTheSumOverTheKindsOfLayers) {
   EXPECT_NE(nystrom, softmax);
   EXPECT_NEAR(flops(AttentionKind::nystrom, {{"0-1", AttentionKind::softmax}}),
               (4 * nystrom + 2 * softmax) / 6, 1e-9 * nystrom);
+}
+
+TEST(StepTime, IsThatOfTheDeviceWithMost) {
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  const auto plan_of = [&](std::int64_t batch) {
+    config.training.batch_size = batch;
+    return plan_memory(config, 4);
+  };
+  const MemoryPlan uneven = plan_of(5), even = plan_of(8);
+  EXPECT_EQ(uneven.flops, even.flops) << "one of the four has two sequences";
+  EXPECT_EQ(uneven.last_backward, even.last_backward);
+  EXPECT_EQ(uneven.flops, 2 * plan_of(4).flops);
 }
 
 /// The products of the head are 2 · tokens · (hidden · width + width · words).
