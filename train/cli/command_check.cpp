@@ -69,15 +69,19 @@ struct CheckReport {
 // ---- The facts ----------------------------------------------------------------------------------
 
 /// Reads the first example of the files that `patterns` match: enough to see missing columns.
-void read_first_example(const TaskConfig& task, const std::vector<std::string>& patterns) {
-  try {
-    open_examples(task, patterns, needed_labels(task))->next();
-  } catch (const BadRow&) {
-    if (task.bad_rows != BadRows::skip) throw;
+std::optional<Example> read_first_example(const TaskConfig& task,
+                                          const std::vector<std::string>& patterns) {
+  const auto reader = open_examples(task, patterns, needed_labels(task));
+  while (true) {
+    try {
+      return reader->next();
+    } catch (const BadRow&) {
+      if (task.bad_rows != BadRows::skip) throw;
+    }
   }
 }
 
-/// Checks the files of a task, and reads no more than one example of each set.
+/// Checks the files of a task, and reads no more than one good example of each set.
 void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
   const TaskConfig task = resolve_task(config.task);
   const bool readable = errors.empty() && task.kind != TaskKind::features;
@@ -146,6 +150,15 @@ void read_features(CheckReport& report, const RunSpec& spec) {
   require_schedules_within_run(report.config, *report.sequences);
 }
 
+/// Gives the plan as many columns of choices as an example has: of a list in one column it would
+/// know no number. All examples have as many as the first.
+void count_choices(CheckReport& report) {
+  const TaskConfig task = resolve_task(report.config.task);
+  if (task.kind != TaskKind::choice) return;
+  if (const auto first = read_first_example(task, task.train))
+    report.config.task.columns.choices.resize(first->choices.size());
+}
+
 /// Reads the data of a task, which completes the configuration of the plan.
 void read_task(CheckReport& report, const RunSpec& spec) {
   if (spec.options.task.kind == TaskKind::embeddings) {
@@ -207,6 +220,7 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
     read_features(report, spec);
   else if (options.data)
     read_task(report, spec);
+  if (task) count_choices(report);
   if ((task || features) && report.sequences) {
     const TrainingConfig& training = report.config.training;
     const std::int64_t drawn = total_steps(training, *report.sequences) * training.batch_size;

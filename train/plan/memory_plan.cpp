@@ -199,6 +199,12 @@ double predicted_share(const RunConfig& config) {
   return has_task(config) ? 0 : config.masking.probability.largest();
 }
 
+/// Whether the task does not tell how many choices an example has: one column lists them.
+bool lists_choices(const TaskConfig& resolved) {
+  return resolved.kind == TaskKind::choice && resolved.columns.choices.size() < 2 &&
+         resolved.labels.empty();
+}
+
 /// The largest number of a step's `samples` that one of `devices` devices has.
 std::int64_t largest_share(std::int64_t samples, int devices) {
   return (samples + devices - 1) / devices;
@@ -420,6 +426,8 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   line(fmt::format("in all, with micro_batch_size {}{}", batch,
                    batch > plan.share ? fmt::format(", {} at once", plan.share) : ""),
        plan.total(batch));
+  if (has_task(config) && lists_choices(resolve_task(config.task)))
+    lines.push_back("  for two choices: nystrom check counts those that the files list");
   return lines;
 }
 

@@ -46,7 +46,7 @@ struct MemoryPlan : Activations {
 };
 
 /// The number of sequences that the model reads for a sample of the run. Where one column holds a
-/// list of choices, the labels tell how many, or there are at least two.
+/// list of choices, the labels tell how many; without them it is 2, and describe() says so.
 std::int64_t sequences_of_sample(const RunConfig& config);
 
 /// Makes the plan for `devices` devices. Takes neither time nor memory to speak of, whatever the

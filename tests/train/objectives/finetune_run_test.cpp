@@ -378,6 +378,31 @@ TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
+/// The number of choices in a list is that of the examples, with --data and without.
+TEST_F(FinetuneTest, CheckPlansTheChoicesOfAList) {
+  std::string lists, columns;
+  for (int i = 0; i < 8; ++i) {
+    const std::string text = "{\"text\": \"the sea\", \"label\": " + std::to_string(i % 4) + ", ";
+    lists += text + "\"choices\": [\"calm\", \"old\", \"men\", \"ships\"]}\n";
+    columns += text + "\"a\": \"calm\", \"b\": \"old\", \"c\": \"men\", \"d\": \"ships\"}\n";
+  }
+  write_bytes(folder_ / "lists.jsonl", "{\"text\": \"bad\", \"label\": 0}\n" + lists);
+  write_bytes(folder_ / "columns.jsonl", columns);
+  const auto check = [&](const std::string& file, const std::string& choices,
+                         const std::string& more) {
+    write_bytes(folder_ / "run.yaml",
+                tiny_model + "steps: 1}\ntask: {kind: choice, bad_rows: skip, train: [" + file +
+                    "], validation: [" + file + "], columns: {choices: [" + choices + "]}}\n");
+    const json plan = json::parse(run("check run.yaml --json --memory 1G" + more).out);
+    return std::pair(plan.at("max_tokens_per_step"), plan.at("memory"));
+  };
+  const auto four = check("columns.jsonl", "a, b, c, d", "");
+  for (const std::string more : {"", " --data"})
+    EXPECT_EQ(check("lists.jsonl", "choices", more), four) << more;
+  run("info run.yaml");
+  expect_says(last_.out, "  for two choices: nystrom check counts those that the files list\n");
+}
+
 TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
   write_bytes(folder_ / "train.csv",
               "text,a,b,label\nthe sea,was calm,sang,A\nthe men,were calm,sang,B\n");
