@@ -255,26 +255,34 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
   const auto landmarks = static_cast<double>(config.num_landmarks);
   const double width = hidden / heads,
                values = sequences * length * hidden;  // elements of the queries or keys or values
-  switch (length <= landmarks && kind == AttentionKind::nystrom ? AttentionKind::softmax : kind) {
+  const double all = values * 2 * length;
+  const double window =
+      config.window ? values * 2 * std::min(length, static_cast<double>(*config.window) + 1) : 0;
+  switch (kind) {
     case AttentionKind::nystrom: {
-      const double projections = sequences * landmarks * 2 * hidden * hidden;
-      const double cube = landmarks * landmarks * landmarks;
-      return values * 4 * landmarks + projections +
-             sequences * heads * (6 * 4 * cube + 2 * landmarks * landmarks * width);
+      if (length <= landmarks) return all + window;
+      const double sources = config.landmark_source == LandmarkSource::keys ? 1 : 2;
+      const double projections = sequences * landmarks * sources * hidden * hidden;
+      const double steps =  // of the inverse, four products each
+          config.inverse == Inverse::iterative ? static_cast<double>(config.inverse_iterations) : 0;
+      const double matrices =
+          config.inverse == Inverse::identity ? 0 : 4 * steps * landmarks + 2 * width;
+      return values * 4 * landmarks + projections + window +
+             sequences * heads * landmarks * landmarks * matrices;
     }
     case AttentionKind::none: return -values * 4 * hidden;  // its four projections
-    case AttentionKind::softmax:
-      return values * 2 *
-             std::min(length, static_cast<double>(config.window.value_or(1 << 30)) + 1);
+    case AttentionKind::softmax: return config.window ? window : all;
     case AttentionKind::double_softmax: return values * 3 * width;
     case AttentionKind::linear: return values * 2 * width;
     case AttentionKind::performer: return values * 5 * static_cast<double>(config.num_features);
     case AttentionKind::linformer:
       return values * 4 * std::min(static_cast<double>(config.projected_length), length);
-    /// Each query sees two chunks of keys. The hash has as many directions as there are chunks.
+    /// Each query sees two chunks of keys, which are queries too: their projection is left out. The
+    /// hash has as many directions as there are chunks.
     case AttentionKind::reformer: {
       const auto bucket = static_cast<double>(config.bucket_size);
-      return values * static_cast<double>(config.num_hashes) * (4 * bucket + length / bucket);
+      const double round = 4 * bucket + length / bucket;
+      return values * (static_cast<double>(config.num_hashes) * round - hidden);
     }
   }
   return 0;

@@ -240,6 +240,28 @@ TEST(StepFlops, AreTheSumOverTheKindsOfLayers) {
               (4 * nystrom + 2 * softmax) / 6, 1e-9 * nystrom);
 }
 
+/// In six layers, for 5 sequences of 128 tokens: a multiply-add counts as two.
+TEST(StepFlops, OfNystromLayersFollowTheirOptions) {
+  const ModelConfig model =
+      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw}).model;
+  const auto more = [&](std::int64_t length, const auto& change) {
+    ModelConfig changed = model;
+    change(changed.attention);
+    return step_flops(changed, 5, length, 1).layers - step_flops(model, 5, length, 1).layers;
+  };
+  const auto steps = [](AttentionConfig& a) { a.inverse_iterations = 9; };
+  const auto exact = [](AttentionConfig& a) { a.inverse = Inverse::exact; };
+  const auto window = [](AttentionConfig& a) { a.window = 32; };
+  const auto keys = [](AttentionConfig& a) { a.landmark_source = LandmarkSource::keys; };
+  const double of_a_step = 2.0 * 6 * (5 * 4) * 4 * 16 * 16 * 16;
+  EXPECT_DOUBLE_EQ(more(128, steps), 3 * of_a_step);
+  EXPECT_DOUBLE_EQ(more(128, exact), -6 * of_a_step);
+  EXPECT_DOUBLE_EQ(more(128, window), 2.0 * 6 * (5 * 128 * 96) * 2 * 33);
+  EXPECT_DOUBLE_EQ(more(128, keys), -2.0 * 6 * (5 * 16) * 96 * 96);
+  EXPECT_EQ(more(16, steps), 0) << "attention to all tokens, as they are no more than landmarks";
+  EXPECT_DOUBLE_EQ(more(16, window), 2.0 * 6 * (5 * 16 * 96) * 2 * 16) << "beside it";
+}
+
 TEST(StepTime, IsThatOfTheDeviceWithMost) {
   RunConfig config =
       config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
