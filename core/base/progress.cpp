@@ -13,8 +13,14 @@ std::string format_duration(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-Progress::Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log)
-    : unit_(std::move(unit)), first_(done), total_(total), log_(log), start_(Clock::now()) {}
+Progress::Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log,
+                   std::function<double(std::int64_t)> work)
+    : unit_(std::move(unit)),
+      first_(done),
+      total_(total),
+      log_(log),
+      work_(std::move(work)),
+      start_(Clock::now()) {}
 
 std::string progress_line(const std::string& count, double share, std::string details,
                           const std::string& left, std::size_t width) {
@@ -37,9 +43,10 @@ std::string Progress::line(std::int64_t done, const std::string& details, std::s
       total_ > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0)
                  : 1;
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-  const double left = done > first_ ? elapsed / static_cast<double>(done - first_) *
-                                          static_cast<double>(total_ - done)
-                                    : 0;
+  const auto work = [&](std::int64_t begin, std::int64_t end) {
+    return work_ ? work_(end) - work_(begin) : static_cast<double>(end - begin);
+  };
+  const double left = done > first_ ? elapsed / work(first_, done) * work(done, total_) : 0;
   return progress_line(fmt::format("{} {}/{}", unit_, done, total_), share, details,
                        format_duration(left) + " left", width);
 }

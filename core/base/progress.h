@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "core/base/log.h"
@@ -13,7 +14,9 @@ namespace nystrom {
 class Progress {
  public:
   /// `unit` names the counted items ("step"). `done` of `total` items are done at the start.
-  Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log);
+  /// `work` tells the work of the first n items, for the time left; null: each takes as long.
+  Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log,
+           std::function<double(std::int64_t)> work = {});
   /// Ends the line of a terminal: results on standard output do not begin behind it.
   ~Progress() { log_.end_line(); }
   Progress(const Progress&) = delete;
@@ -30,6 +33,7 @@ class Progress {
   std::string unit_;
   std::int64_t first_, total_;
   Log& log_;
+  std::function<double(std::int64_t)> work_;
   Clock::time_point start_, last_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace nystrom {
 namespace {
 
@@ -24,6 +26,20 @@ TEST(ProgressLine, FitsTheWidth) {
 TEST(ProgressLine, WithoutDetails) {
   EXPECT_EQ(progress_line("text 2/2", 1, "", "0:00 left", 80),
             "text 2/2 [####################] 0:00 left");
+}
+
+/// Of the steps that are left, each does a thousand times the work of those before.
+TEST(Progress, TheTimeLeftFollowsTheWork) {
+  std::string shown;
+  Log log(false, [&](const std::string& line) { shown = line; });
+  const auto work = [](std::int64_t steps) {
+    return static_cast<double>(steps <= 40 ? steps : 40 + 1000 * (steps - 40));
+  };
+  Progress progress("step", 0, 80, log, work);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  progress.update(40, "", true);
+  EXPECT_TRUE(shown.starts_with("step 40/80 [##########..........] ")) << shown;
+  EXPECT_FALSE(shown.ends_with(" 0:00 left")) << shown;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,6 +19,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+
+/// The tokens of the first n steps, where all sequences have their full length.
+std::function<double(std::int64_t)> tokens_of_steps(const RunConfig& config) {
+  return [stages = stages_of(config)](std::int64_t steps) {
+    double tokens = 0;
+    for (std::size_t i = 0; i < stages.size() && stages[i].begin < steps; ++i) {
+      const std::int64_t end = i + 1 < stages.size() ? std::min(steps, stages[i + 1].begin) : steps;
+      tokens += static_cast<double>(end - stages[i].begin) *
+                static_cast<double>(stages[i].sequences) * static_cast<double>(stages[i].length);
+    }
+    return tokens;
+  };
+}
 
 }  // namespace
 
@@ -157,7 +171,7 @@ RunLogger::RunLogger(const RunConfig& config, Device device, Communicator& commu
       resumed_(done),
       step_(done),
       steps_(steps) {
-  progress_.emplace("step", done, steps, log);
+  progress_.emplace("step", done, steps, log, tokens_of_steps(config));
   if (communicator.is_first())
     metrics_.emplace(config.run_dir, done, config.logging.tensorboard, log);
 }
@@ -167,7 +181,7 @@ RunLogger::~RunLogger() = default;
 void RunLogger::roll_back(std::int64_t done) {
   if (metrics_) metrics_->roll_back(done, done);
   samples_.reset();  // opened again, they are rolled back
-  progress_.emplace("step", done, steps_, log_);
+  progress_.emplace("step", done, steps_, log_, tokens_of_steps(config_));
 }
 
 void RunLogger::begin_stage() { speed_ = SpeedWatch(!device_.is_cpu()); }
