@@ -202,7 +202,8 @@ const BadFile bad_files[] = {
     {"infinite", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e999\n",
      "DIR/a.tsv:2: the label '1e999' is no finite number"},
     {"decimal_comma", regression, unchanged, "a.tsv", "text\tlabel\nx\t2,5\n",
-     "DIR/a.tsv:2: the label '2,5' is no finite number; write it without commas, with a decimal point"},
+     "DIR/a.tsv:2: the label '2,5' is no finite number; write it without commas, with a decimal "
+     "point"},
     {"beyond_f32", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e18\ny\t-1.1e18\n",
      "DIR/a.tsv:3: the label '-1.1e18' is beyond 1e+18; divide the values"},
     {"header_for_a_number", regression, no_header, "a.tsv", "score\tid\ttext\n1\t7\tx\n",

@@ -275,7 +275,8 @@ TEST_F(Bags, RefuseWrongRows) {
   task_.columns.value = "v";
   EXPECT_EQ(refusal_of("id,v\ns1,ten\n"), "t.csv:2: the value 'ten' is no finite number");
   EXPECT_EQ(refusal_of("id,v\ns1,\"1,5\"\n"),
-            "t.csv:2: the value '1,5' is no finite number; write it without commas, with a decimal point");
+            "t.csv:2: the value '1,5' is no finite number; write it without commas, with a decimal "
+            "point");
 }
 
 TEST_F(Bags, FilesAreNamedRelativeToTheirTable) {
