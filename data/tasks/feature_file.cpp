@@ -13,7 +13,7 @@ namespace nystrom {
 namespace {
 
 constexpr std::int64_t largest_class = 10000;
-constexpr std::int64_t cache_bytes = std::int64_t{64} << 20;
+constexpr std::int64_t own_cache_bytes = std::int64_t{64} << 20;
 
 std::string shape_text(const Hdf5Array& array) {
   return fmt::format("[{}] {}", fmt::join(array.shape(), ", "), array.type());
@@ -56,7 +56,7 @@ FeatureFile::FeatureFile(std::filesystem::path file)
 
 Hdf5Array FeatureFile::find_features() const {
   const std::string name = printable_path(path_);
-  Hdf5Array array = features_of(file_, name, cache_bytes);
+  Hdf5Array array = features_of(file_, name, own_cache_bytes);
   require_input(array.shape().size() == 3,
                 "{}: 'features' is {}, expected numbers [samples, steps, width]", name,
                 shape_text(array));
@@ -67,7 +67,7 @@ Hdf5Array FeatureFile::find_features() const {
 
 /// All entries of an array with one entry a sample; empty if the file has no such array.
 std::vector<double> FeatureFile::column(const char* array_name, bool whole) const {
-  const std::optional<Hdf5Array> array = file_.find(array_name, cache_bytes);
+  const std::optional<Hdf5Array> array = file_.find(array_name, own_cache_bytes);
   if (!array) return {};
   const bool fits = array->shape() == std::vector{samples()} && !(whole && array->is_floating());
   require_input(fits, "{}: '{}' is {}, expected [{}] {}", printable_path(path_), array_name,
