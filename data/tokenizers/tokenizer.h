@@ -25,9 +25,6 @@ struct Token {
 /// tokens may also be absent.
 struct SpecialIds {
   std::int32_t cls, sep, pad, mask, unk;
-  bool contain(std::int32_t id) const {
-    return id == cls || id == sep || id == pad || id == mask || id == unk;
-  }
 };
 inline constexpr std::int32_t no_id = -1;
 
@@ -92,7 +89,7 @@ class Tokenizer {
                                            bool token_types = true) const = 0;
 
   /// Whether the id is cls, sep, pad, mask or unk.
-  bool is_special(std::int32_t id) const { return special().contain(id); }
+  bool is_special(std::int32_t id) const;
   /// Adds the special tokens to a text, by the tokenizer's template: mostly cls first sep.
   virtual WrappedIds wrap(std::span<const std::int32_t> first) const = 0;
   /// Adds the special tokens to two texts: mostly cls first sep second sep.

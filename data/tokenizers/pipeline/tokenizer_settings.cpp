@@ -323,13 +323,12 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
       .pad = choose(Role::pad, std::nullopt, {"[PAD]", "<pad>"}),
       .mask = choose(Role::mask, std::nullopt, {"[MASK]", "<mask>"}),
       .unk = choose(Role::unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
-  // These are special whatever their own flag says: as in transformers those that the settings or
-  // the class name, and here those of common names too.
+  // As in transformers, those that the settings or the class name are special, whatever their own
+  // flag says.
   const std::vector<SpecialToken> specials = special_tokens_of(settings);
   const std::vector<AddedToken> stored = parts.added.all();
   for (AddedToken token : stored) {
     token.special |=
-        parts.special.contain(token.id) ||
         std::ranges::find(specials, token.content, &SpecialToken::content) != specials.end();
     parts.added.add(std::move(token));
   }

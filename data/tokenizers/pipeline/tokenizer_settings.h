@@ -79,7 +79,7 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts);
 /// Sets parts.special, and what the settings say about the files to write. The names of the
 /// settings come first; a name that is not a piece is an InputError. The tokens of the
 /// post-processor, the model's unknown token, and pieces with common names follow. Added tokens
-/// among them, and those that the settings or the class name, become special.
+/// that the settings or the class name become special.
 ///
 /// When the post-processor adds no special tokens but cls and sep are known, this function gives it
 /// the template cls text sep. Pretraining, tasks, prediction and exports then all use the same
