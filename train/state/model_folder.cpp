@@ -176,11 +176,16 @@ std::string decoder_notice(const ModelFolder& folder) {
          "transformers 5 (tie_word_embeddings: false)";
 }
 
-/// The settings of calls that tokenizer.json has, if one of them may be "Left": it is large.
+/// The settings of calls that tokenizer.json has, if a value in it is "Left": to parse it takes
+/// long, and many vocabularies have the piece.
 nlohmann::json left_settings(const fs::path& file) {
   try {
     const std::string text = read_text_file(file, std::size_t{64} << 20);
-    if (text.find("\"Left\"") != text.npos) return parse_json(text, printable_path(file));
+    constexpr std::string_view left = "\"Left\"";
+    for (std::size_t at = text.find(left); at != text.npos; at = text.find(left, at + 1))
+      if (const std::size_t before = text.find_last_not_of(" \t\r\n", at - 1);  // of a value
+          before != text.npos && text[before] == ':')
+        return parse_json(text, printable_path(file));
   } catch (const InputError&) {  // absent, or opening the tokenizer refuses it
   }
   return nlohmann::json::object();
