@@ -42,6 +42,12 @@ def test_a_run_tells_its_history(config):
     assert run.load().fill_mask("the [MASK] was calm", top_k=1)
 
 
+def test_a_finished_run_does_not_change():
+    run = nystrom.Run("runs/a", 3, None, None, "loss")
+    with pytest.raises(AttributeError, match="steps: got 4, but a finished run does not change"):
+        run.steps = 4
+
+
 def test_the_history_is_a_table(config):
     pandas = pytest.importorskip("pandas")
     run = nystrom.pretrain(config, quiet=True, training={"steps": 3}, schedule={"warmup_steps": 1})
