@@ -64,10 +64,10 @@ StoredTensor tensor_in(const std::string& name, const JsonPart& part) {
     if (list.value().is_array() && (count < least || count > most))
       list.fail(
           fmt::format("got {} numbers, expected {}{}", count, least == most ? "" : "up to ", most));
-    std::vector<std::int64_t> numbers;
+    std::vector<std::int64_t> result;
     for (const JsonPart& each : list.elements())
-      numbers.push_back(each.integer(0, std::numeric_limits<std::int64_t>::max()));
-    return numbers;
+      result.push_back(each.integer(0, std::numeric_limits<std::int64_t>::max()));
+    return result;
   };
   const std::vector<std::int64_t> offsets = numbers("data_offsets", 2, 2);
   return {.name = name,

@@ -39,7 +39,7 @@ struct Toeplitz {
     const std::int64_t k = w.shape[1];
     std::fill_n(numbers.get(), block * columns, A(0));
     for (std::int64_t j = 0; j < k; ++j) {
-      A tap;
+      A tap = 0;  // g++ 12 takes it for unset where it does not inline load_row
       load_row(w, h * k + (reversed ? k - 1 - j : j), &tap, 1);
       for (std::int64_t i = 0; i < block; ++i) numbers[i * columns + i + j] = tap;
     }
