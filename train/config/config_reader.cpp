@@ -177,7 +177,12 @@ class ConfigReader::SectionReader {
 
   bool read(Ramp& value, const YamlNode& node, const std::string& path, const Range& range,
             const char* = "") {
-    if (node.kind == Kind::mapping) return read(value.points, node, path, range);
+    if (node.kind == Kind::mapping) {
+      if (!read(value.points, node, path, range)) return false;
+      for (auto& [key, number] : value.points)
+        if (const auto step = parse_whole_number(key)) key = std::to_string(*step);
+      return true;
+    }
     double number = 0;
     if (!read(number, node, path, range)) return false;
     value = number;
