@@ -415,7 +415,7 @@ std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
   root["architectures"] = json::array({theirs ? enum_name(config.head) : own_class(config.head)});
   root["model_type"] = theirs ? transformers_type : own_type;
   if (classes == NamedClasses::in_folder) root["auto_map"] = auto_map();
-  root["attention_probs_dropout_prob"] = 0.1;  // Hugging Face declares it but does not apply it
+  root["attention_probs_dropout_prob"] = 0.0;  // exports of runs as BERT keep it
   root["inv_coeff_init_option"] = false;
   return with_common_keys(std::move(root), config);
 }

@@ -577,6 +577,7 @@ TEST(HfConfig, TheWrittenKeysAreHuggingFacesAndOurBlock) {
   const nlohmann::json root = parse_json(hf_config_text(config), "text");
   std::vector<std::string> keys;
   for (const auto& [key, value] : root.items()) keys.push_back(key);
+  EXPECT_EQ(root.at("attention_probs_dropout_prob"), 0.0) << "a run has trained without any";
   EXPECT_EQ(keys, (std::vector<std::string>{"architectures",
                                             "attention_probs_dropout_prob",
                                             "bos_token_id",
