@@ -459,6 +459,8 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
   if (made) guard_.emplace(folder);
   remove_unfinished(folder);
   log.append_to(folder / "log.txt");
+  // From now on patterns may match the log.
+  if (ResolutionErrors thrown; !has_task(options)) match_texts_of_run(options, thrown);
 }
 
 void RunSession::require_own_folder() const {
