@@ -164,7 +164,8 @@ void require_no_link(const std::filesystem::path& path) {
 }
 
 Descriptor open_to_append(const std::filesystem::path& path) {
-  Descriptor descriptor = open_file(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
+  // Without a reader a FIFO in its place would block.
+  Descriptor descriptor = open_file(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK);
   const int error = errno;
   if (!descriptor.is_open()) require_no_link(path);
   errno = error;

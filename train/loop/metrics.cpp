@@ -98,7 +98,10 @@ RecordFile::RecordFile(std::filesystem::path path, Log& log,
 void RecordFile::roll_back(std::int64_t last_step, std::int64_t last_evaluation) {
   descriptor_.close();
   require_no_link(path_);
-  if (std::ifstream old(path_); old) {
+  std::error_code absent;
+  std::ifstream old;
+  if (std::filesystem::is_regular_file(path_, absent)) old.open(path_);  // a FIFO would block
+  if (old.is_open()) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
       const auto record =

@@ -52,7 +52,8 @@ bool holds_checkpoint(const fs::path& run_dir) {
 
 /// Whether the folder is a run, or the copy of one without its lock.
 bool is_run(const fs::path& folder) {
-  return first_line(folder / lock_name) + "\n" == mark || holds_checkpoint(folder);
+  const fs::path lock = folder / lock_name;
+  return (is_file(lock) && first_line(lock) + "\n" == mark) || holds_checkpoint(folder);
 }
 
 fs::path settings_file(const fs::path& run_dir) { return run_dir / "config.yaml"; }
