@@ -20,7 +20,7 @@ namespace {
 /// the quota of the control groups pays for.
 int default_threads() {
   static const double quota = std::max(1.0, std::ceil(cpu_quota()));
-  const int threads = omp_get_max_threads();
+  const int threads = std::min(omp_get_max_threads(), max_threads);
   if (std::getenv("OMP_NUM_THREADS") != nullptr || quota >= threads) return threads;
   return static_cast<int>(quota);
 }

@@ -3,7 +3,7 @@
 
 namespace nystrom {
 
-/// The most threads that a user may ask for.
+/// The most threads that a user may ask for; OMP_NUM_THREADS gives no more.
 inline constexpr int max_threads = 4096;
 
 /// Sets the number of threads that kernels use when this thread calls them, n ≥ 1. OMP_THREAD_LIMIT
