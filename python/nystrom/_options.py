@@ -20,10 +20,14 @@ _dtypes = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf
 
 
 def require_numbers(**values: Any) -> None:
-    """Throws a TypeError for a bool, which Python takes for a number."""
+    """Throws a TypeError for what is no whole number, or of a threshold no number; and for a bool,
+    which Python takes for one. None stands for no limit."""
     for name, value in values.items():
-        if isinstance(value, bool):
-            raise TypeError(f"{name}: got {value}, expected a number")
+        kind, method = "whole number", "__index__"
+        if name == "threshold":
+            kind, method = "number", "__float__"
+        if isinstance(value, bool) or not (value is None or hasattr(value, method)):
+            raise TypeError(f"{name}: got {value!r}, expected a {kind}")
 
 
 def dtype_name(dtype: Any) -> str:

@@ -64,7 +64,7 @@ def evaluate(
     that learns `classify` and is measured on `test`.
 
     `text`, `label` and `pair` name columns. Sections, such as task={"bad_rows": "skip"}, override
-    options.
+    options; those of the section data come one by one: **{"data.documents": "lines"}.
     """
     given = {"data": data, "pairs": pairs, "retrieval": retrieval, "classify": classify}
     names = [name for name, value in given.items() if value is not None]

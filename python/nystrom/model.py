@@ -60,7 +60,7 @@ def load(
     overrides options of the model: {"attention": {"num_landmarks": 32}}.
     """
     options = [] if model is None else overrides({"model": model})
-    return Model(absolute(path), dtype_name(dtype), device, options)
+    return Model(absolute(path), dtype_name(dtype), str(device), options)
 
 
 def _restored(

@@ -177,8 +177,9 @@ def pretrain(
                 options.append(f"data.{key}={text_of(files)}")
         return Run(
             *_core.pretrain(
-                *_given(config), options + place, on_step, on_evaluation, device, threads, quiet
-            )
+                *_given(config), options + place, on_step, on_evaluation, str(device), threads,
+                quiet,
+            )  # fmt: skip
         )
 
 
@@ -265,7 +266,7 @@ def finetune(
         try:
             return Run(
                 *_core.finetune(
-                    *_given(config), options + place, *observers, device, threads, quiet
+                    *_given(config), options + place, *observers, str(device), threads, quiet
                 )
             )
         except Interrupted:

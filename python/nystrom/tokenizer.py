@@ -77,11 +77,12 @@ class Tokenizer:
 
     def id_to_token(self, id: int) -> str:
         """The token of an id, as the vocabulary has it."""
+        require_numbers(id=id)
         return self._core.id_to_token(id)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token; None for one that the vocabulary lacks."""
-        return self._core.token_to_id(token)
+        return self._core.token_to_id(text_of(token, "token"))
 
     @property
     def vocab_size(self) -> int:

@@ -58,6 +58,11 @@ def test_a_masked_language_model_is_evaluated_on_texts(trained, model, program, 
     printed = program.run("evaluate", trained, "--text", tmp_path / "text.txt", "--json")
     assert nystrom.evaluate(model, CORPUS) == json.loads(printed)
     assert nystrom.evaluate(trained, tmp_path / "text.txt") == json.loads(printed)
+    # The section data has the name of an argument.
+    shorter = nystrom.evaluate(model, CORPUS, **{"data.sequence_length": 8})
+    assert shorter != json.loads(printed)
+    with pytest.raises(nystrom.InputError, match="unknown key 'data.sequence_lengths'"):
+        nystrom.evaluate(model, CORPUS, **{"data.sequence_lengths": 8})
 
 
 def test_changed_weights_are_evaluated(trained):
@@ -237,7 +242,7 @@ def test_wrong_options_are_in_the_words_of_python(trained, tmp_path):
     with pytest.raises(nystrom.InputError) as raised:
         nystrom.extend(trained, tmp_path / "x", length=0)
     assert "--" not in str(raised.value) and "length" in str(raised.value)
-    with pytest.raises(TypeError, match="top_k: got False, expected a number"):
+    with pytest.raises(TypeError, match="top_k: got False, expected a whole number"):
         nystrom.search(trained, CORPUS, "ships", top_k=False)
 
 
@@ -284,8 +289,14 @@ def test_the_home_folder_is_written_out(model, trained, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_bool_is_no_number(model, classifier, config):
+def test_what_is_no_number_is_told(model, classifier, config):
     for call in (
+        lambda: model.encode("sea", dimensions="8"),
+        lambda: model.fill_mask("the [MASK]", top_k=1.5),
+        lambda: model.tokenizer.id_to_token("7"),
+        lambda: nystrom.load(classifier).predict("sea", threshold="0.5"),
+        lambda: nystrom.pretrain(config, threads="2"),
+        lambda: nystrom.search(model, CORPUS, "sea", top_k=2.0),
         lambda: model.encode("sea", dimensions=True),
         lambda: model.encode("sea", batch_size=True),
         lambda: model.fill_mask("the [MASK]", top_k=True),
@@ -295,7 +306,7 @@ def test_a_bool_is_no_number(model, classifier, config):
         lambda: nystrom.pretrain(config, threads=True),
         lambda: nystrom.search(model, CORPUS, "sea", top_k=True),
     ):
-        with pytest.raises(TypeError, match="got (True|False), expected a number"):
+        with pytest.raises(TypeError, match="^[a-z_]+: got .*, expected a (whole )?number$"):
             call()
 
 
