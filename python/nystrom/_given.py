@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 from contextlib import suppress
@@ -109,6 +110,8 @@ class GivenData:
         self.folder = Path(cache)
         self._locks: list[int] = []
         self._written: set[str] = set()
+        #: The arguments, by the entries that hold their rows.
+        self._names: dict[str, str] = {}
         #: Labels that are no texts, by the texts that stand for them.
         self.labels: dict[str, Label] = {}
         self._types_written = False
@@ -116,9 +119,24 @@ class GivenData:
     def __enter__(self) -> GivenData:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         for lock in self._locks:
             os.close(lock)
+        if isinstance(error, InputError):
+            error.args = (self._in_rows(str(error)),)
+
+    def _in_rows(self, message: str) -> str:
+        """A message that names rows as the caller gave them, and not by the lines of a file."""
+        folder = re.escape(f"{self.folder}/")
+        return re.sub(
+            rf"(?:{folder})?(rows-[0-9a-f]{{16}})/rows(?:-\d+)?\.jsonl:(\d+)",
+            lambda place: (
+                f"{self._names[place[1]]}, row {int(place[2]) - 1}"
+                if place[1] in self._names
+                else place[0]
+            ),
+            message,
+        )
 
     def write(self, data: Any, name: str, columns: Columns) -> str:
         """The file of the rows of `data`."""
@@ -134,6 +152,7 @@ class GivenData:
         if file is None:
             raise InputError(f"{name}: holds no rows")
         self._written.add(file)
+        self._names.setdefault(Path(file).parent.name, name)
         return file
 
     def copy(self, file: str, number: int) -> str:

@@ -474,6 +474,15 @@ def test_a_stream_without_a_kind_keeps_its_ids(task):
     assert [json.loads(line)["number"] for line in open(file)] == [str(at) for at in range(60)]
 
 
+def test_rows_are_named_as_they_were_given(task):
+    wrong = [*ROWS[:2], ("pale stars", "unheard")]
+    with pytest.raises(nystrom.InputError, match="^validation, row 2: unknown label 'unheard'"):
+        nystrom.finetune(task, train=ROWS, validation=wrong, quiet=True)
+    model = nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True).load()
+    with pytest.raises(nystrom.InputError, match="^data, row 2: unknown label 'unheard'"):
+        nystrom.evaluate(model, wrong)
+
+
 def test_the_cause_of_rows_that_cannot_be_read_is_kept(task):
     class Broken:
         def __iter__(self):
