@@ -56,6 +56,7 @@ struct TokenizerConfig {
   std::optional<std::string> path;
   std::optional<BuiltinTokenizer> builtin;
   TokenizerTrainingConfig train;
+  bool operator==(const TokenizerConfig&) const = default;
 };
 
 template <class V>

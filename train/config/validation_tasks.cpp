@@ -195,6 +195,9 @@ Problems validate_finetuning(const RunConfig& config) {
     add_problem(found, {"model.embed_dim", "model.norm", "model.positions"},
                 "model.embed_dim is null; give the width of the features, with model.norm: pre and "
                 "model.positions: none");
+  if (features && config.tokenizer != TokenizerConfig{})
+    add_problem(found, {"tokenizer.path", "tokenizer.builtin", "task.kind"},
+                "section tokenizer is of texts, and task.kind is features; leave it out");
   if (!features && config.model.embed_dim)
     add_problem(found, {"model.embed_dim"},
                 "model.embed_dim is set, but the task reads text; leave it out");
