@@ -228,7 +228,8 @@ struct EvaluationConfig {
 
 template <class V>
 void fields(V& v, EvaluationConfig& c) {
-  v(c.every, "every", "steps between evaluations on the validation data; null: an epoch",
+  v(c.every, "every",
+    "steps between evaluations on the validation data; null: as many as the first epoch has",
     at_least(1));
   v(c.early_stop_patience, "early_stop_patience",
     "evaluations without a new best after which training stops; null: never", at_least(1));
@@ -298,7 +299,9 @@ struct TrainingConfig {
 template <class V>
 void fields(V& v, TrainingConfig& c) {
   v(c.steps, "steps", "optimizer steps of the whole run; null: epochs decide", at_least(1));
-  v(c.epochs, "epochs", "passes over the training data of the whole run, instead of steps",
+  v(c.epochs, "epochs",
+    "passes over the training data of the whole run, instead of steps; the steps count as of full "
+    "length where data.length_schedule has shorter ones",
     positive);
   v(c.batch_size, "batch_size", "sequences of one optimizer step, over all devices", at_least(1));
   v(c.batch_schedule, "batch_schedule",
