@@ -45,10 +45,17 @@ void read_rows(const Hdf5Array& array) {
              std::max<std::int64_t>(fragile ? count[0] : 1, 2 * array.chunk_rows()));
   std::size_t axis = 0;
   while (!fragile && count[axis] == 1 && axis + 1 < count.size()) ++axis;
-  const std::int64_t rows = fragile ? count[0] : 1;
-  count[axis] = 1;
-  std::vector<double> values(static_cast<std::size_t>(all / array.shape()[axis]));
-  for (; first[axis] < rows; ++first[axis]) array.read(first, count, values);
+  const std::int64_t rows = fragile ? count[0] : 1, row = all / count[axis];
+  // Nothing is kept between reads, so that one takes all rows of a chunk, if they have room.
+  constexpr std::int64_t room = 1 << 23;
+  const std::int64_t step =
+      std::clamp<std::int64_t>(array.chunk_rows(), 1, std::max<std::int64_t>(room / row, 1));
+  std::vector<double> values;
+  for (; first[axis] < rows; first[axis] += step) {
+    count[axis] = std::min(step, rows - first[axis]);
+    values.resize(static_cast<std::size_t>(count[axis] * row));
+    array.read(first, count, values);
+  }
 }
 
 /// Does all that depends on how the file is built.

@@ -214,6 +214,19 @@ TEST_P(FeatureForms, AreRead) {
 
 INSTANTIATE_TEST_SUITE_P(All, FeatureForms, ::testing::ValuesIn(forms()), testing::case_name);
 
+TEST(FeatureFiles, ManySamplesInAChunkOfAFragileFilterAreRead) {
+  const TemporaryFolder folder;
+  Values values(1000 * 500);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 97);
+  Writer(folder / "a.h5")
+      .add("features", H5T_IEEE_F32LE, {1000, 1, 500}, values, [](hid_t options) {
+        const hsize_t chunk[] = {1000, 1, 500};
+        H5Pset_chunk(options, 3, chunk);
+        H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2);
+      });
+  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 999)[499], 499999 % 97);
+}
+
 TEST(FeatureFiles, MayBeNamedByLinksWithinTheFile) {
   const TemporaryFolder folder;
   {
