@@ -2,13 +2,13 @@
 // reference.
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "tests/support/places.h"
+#include "tests/support/temporary_folder.h"
 #include "train/state/safetensors.h"
 
 namespace nystrom::testing {
@@ -17,11 +17,7 @@ inline std::filesystem::path fixture_folder() { return source_folder() / "tests"
 
 /// Returns the names of the folders below tests/fixtures/KIND in sorted order.
 inline std::vector<std::string> fixture_names(const std::string& kind) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(fixture_folder() / kind))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
+  return names_in(fixture_folder() / kind);
 }
 
 inline std::map<std::string, Tensor> read_tensors(const std::filesystem::path& path) {

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "tests/support/fixtures.h"
 #include "tests/support/named.h"
 #include "tests/support/program_test.h"
@@ -80,15 +78,6 @@ void furnish_task(const TemporaryFolder& folder) {
               "model: {from: base}\nrun_dir: tuned\n"
               "task: {kind: classification, train: [train.tsv], validation: [train.tsv], columns: "
               "{text: sentence, label: label}}\n");
-}
-
-/// The paths of all files and folders at any depth.
-std::vector<std::string> contents(const TemporaryFolder& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
-    names.push_back(entry.path().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 struct Case : Named {
@@ -676,9 +665,9 @@ TEST_P(BadInput, EndsInOneLineAndCode2AndLeavesNothing) {
   furnish_models(folder_);
   furnish_run(folder_);
   furnish_task(folder_);
-  const auto before = contents(folder_);
+  const auto before = paths_below(folder_.path());
   expect_refused(GetParam().arguments, GetParam().message);
-  EXPECT_EQ(contents(folder_), before);
+  EXPECT_EQ(paths_below(folder_.path()), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(CommandLines, BadInput, ::testing::ValuesIn(command_lines), case_name);

@@ -24,14 +24,6 @@ class CacheTest : public ProgramTest {
       write_bytes(folder_ / entry / "train" / "index.json", "12345");
     }
   }
-  std::vector<std::string> names() const {
-    std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(folder_.path()))
-      found.push_back(entry.path().filename().string());
-    std::sort(found.begin(), found.end());
-    return found;
-  }
-
   std::vector<std::string> with_others(std::vector<std::string> entries) const {
     entries.insert(entries.end(), others_.begin(), others_.end());
     std::ranges::sort(entries);
@@ -65,16 +57,16 @@ TEST_F(CacheTest, TellsItsEntriesTheLastUsedFirst) {
 TEST_F(CacheTest, PruningSparesWhatIsInUseAndWhatIsNotItsOwn) {
   auto use = std::make_unique<CacheUse>(folder_ / a_);
   EXPECT_EQ(prune_cache(folder_.path()).size(), 2u);
-  EXPECT_EQ(names(), with_others({a_}));
+  EXPECT_EQ(names_in(folder_.path()), with_others({a_}));
   use.reset();
   EXPECT_EQ(prune_cache(folder_.path()).size(), 1u);
-  EXPECT_EQ(names(), with_others({}));
+  EXPECT_EQ(names_in(folder_.path()), with_others({}));
 }
 
 TEST_F(CacheTest, TheCommandTellsAndPrunes) {
   EXPECT_EQ(nlohmann::json::parse(run("cache . --json").out).at("entries").size(), 3u);
   EXPECT_TRUE(run("cache . --prune").out.ends_with(".: 3 entries, 0.0 KB removed\n")) << last_.out;
-  EXPECT_EQ(names(), with_others({}));
+  EXPECT_EQ(names_in(folder_.path()), with_others({}));
 }
 
 TEST_F(CacheTest, ANameThatIsNoUtf8IsEscapedInJson) {

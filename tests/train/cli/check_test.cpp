@@ -38,20 +38,13 @@ class CheckTest : public ProgramTest {
                      Caller caller = Caller::here()) {
     expect_refused("check " + arguments, lines, caller);
   }
-  Lines contents() const {
-    Lines names;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_.path()))
-      names.push_back(entry.path().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
   std::string here() const { return fs::canonical(folder_.path()).string(); }
 
   Lines train_ = tiny_lines(30, 3), validation_ = tiny_lines(5, 4);
 };
 
 TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
-  const Lines before = contents();
+  const Lines before = paths_below(folder_.path());
   EXPECT_EQ(run("check run.yaml").err, "");
   ModelConfig config = tiny_masked_lm();
   config.hidden_size = config.intermediate_size = 8;
@@ -65,13 +58,13 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
           "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
           "data: not read yet; --data reads and describes it\n");
   expect_says(last_.out.substr(memory), " of this machine's ");
-  EXPECT_EQ(contents(), before);
+  EXPECT_EQ(paths_below(folder_.path()), before);
 }
 
 /// A model that needs more memory than any machine has: every command that would train it says so
 /// at once, before it writes anything.
 TEST_F(CheckTest, RefusesWhatNoMachineHolds) {
-  const Lines before = contents();
+  const Lines before = paths_below(folder_.path());
   const std::string huge =
       " run.yaml --set model.hidden_size=100000 --set model.num_hidden_layers=20";
   for (const std::string command : {"check", "pretrain"}) {
@@ -79,7 +72,7 @@ TEST_F(CheckTest, RefusesWhatNoMachineHolds) {
     EXPECT_TRUE(last_.err.ends_with("; choose a smaller model, or training.dtype bf16\n"))
         << last_.err;
   }
-  EXPECT_EQ(contents(), before);
+  EXPECT_EQ(paths_below(folder_.path()), before);
 }
 
 TEST_F(CheckTest, TellsWhetherTheRunFits) {

@@ -18,18 +18,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* position_table = "nystromformer.embeddings.position_embeddings.weight";
 
-std::vector<fs::path> architecture_folders() {
-  std::vector<fs::path> folders;
-  for (const auto& entry : fs::directory_iterator(fixture_folder() / "architectures"))
-    folders.push_back(entry.path());
-  std::sort(folders.begin(), folders.end());
-  return folders;
-}
-
 /// Every folder of BERT's family, converted.
-class ConvertArchitecture : public ::testing::TestWithParam<fs::path> {
+class ConvertArchitecture : public ::testing::TestWithParam<std::string> {
  protected:
-  ConvertArchitecture() : source_{GetParam(), read_hf_config(GetParam())} {}
   ModelFolder convert(const ConvertOptions& options) {
     const auto model = convert_model(source_, options);
     write_model_folder(source_, *model, model->config().segment_means_seq_len, folder_ / "turned",
@@ -45,7 +36,8 @@ class ConvertArchitecture : public ::testing::TestWithParam<fs::path> {
 
   TemporaryFolder folder_;
   Log log_{true};
-  ModelFolder source_;
+  const fs::path parent_ = fixture_folder() / "architectures" / GetParam();
+  ModelFolder source_{parent_, read_hf_config(parent_)};
 };
 
 /// A sequence with no more tokens than landmarks has exact attention, and the taps are 0.
@@ -58,14 +50,14 @@ TEST_P(ConvertArchitecture, IsTheParentUpToAsManyTokensAsLandmarks) {
     EXPECT_EQ(turned.config.has_window(i), window);
   }
   EXPECT_EQ(turned.config.head, source_.config.head);
-  const NamedTensors batch = read_tensors(GetParam() / "batch.safetensors"),
+  const NamedTensors batch = read_tensors(parent_ / "batch.safetensors"),
                      got = outputs(turned, batch), expected = outputs(source_, batch);
   for (const auto& [name, values] : expected)
     EXPECT_LE(max_difference(got.at(name), values), 1e-9 * largest(values)) << name;
 }
 
 TEST_P(ConvertArchitecture, ComputesSomethingElseBeyondUnlessKeptExact) {
-  const NamedTensors batch = read_tensors(GetParam() / "batch.safetensors"),
+  const NamedTensors batch = read_tensors(parent_ / "batch.safetensors"),
                      expected = outputs(source_, batch);
   const Tensor& before = expected.at("last_hidden_state");
   const auto hidden = [&](const std::string& keep_exact) {
@@ -117,8 +109,9 @@ TEST_P(ConvertArchitecture, ExportsAndVerifies) {
   EXPECT_EQ(exported.kind_of(1), AttentionKind::softmax);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConvertArchitecture, ::testing::ValuesIn(architecture_folders()),
-                         [](const auto& test) { return test.param.filename().string(); });
+INSTANTIATE_TEST_SUITE_P(All, ConvertArchitecture,
+                         ::testing::ValuesIn(fixture_names("architectures")),
+                         [](const auto& test) { return test.param; });
 
 // ---- The command --------------------------------------------------------------------------------
 

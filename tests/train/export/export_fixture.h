@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
@@ -25,14 +24,6 @@ inline ModelConfig masked_lm_config() {
   ModelConfig config = tiny_config();
   config.head = Head::masked_lm;
   return config;
-}
-
-inline Names names_below(const std::filesystem::path& folder) {
-  Names names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 /// A source folder, a target folder, and the models in them.

@@ -21,8 +21,8 @@ TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
   EXPECT_EQ(result.files,
             (Names{"README.md", "config.json", "configuration_nystrom.py", "model.safetensors",
                    "modeling_nystrom.py", "tokenizer.json", "tokenizer_config.json"}));
-  EXPECT_EQ(names_below(target()), result.files);
-  EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
+  EXPECT_EQ(names_in(target()), result.files);
+  EXPECT_EQ(names_in(folder_.path()), (Names{"source", "target"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_max_length"], 9);
 }
 
@@ -90,7 +90,7 @@ TEST_F(ExportTest, WritesF32WhateverTheSourceHolds) {
 TEST_F(ExportTest, AnExportExportsToTheSame) {
   run(write_model_with_tokenizer(masked_lm_config()), {.softmax = true});
   export_model({target(), read_hf_config(target())}, folder_ / "again", {}, log_);
-  for (const std::string& name : names_below(target())) {
+  for (const std::string& name : names_in(target())) {
     if (name == "README.md") continue;
     EXPECT_EQ(read_bytes(folder_ / "again" / name), read_bytes(target() / name)) << name;
   }
@@ -456,7 +456,7 @@ TEST_F(ExportTest, ARefusalLeavesNothing) {
                 run(model, plain);
               }).starts_with(source().string() + ": cannot be exported"))
       << "and it names the source";
-  EXPECT_EQ(names_below(folder_.path()), Names{"source"});
+  EXPECT_EQ(names_in(folder_.path()), Names{"source"});
 }
 
 TEST_F(ExportTest, AFailureHalfWayLeavesNothing) {
@@ -464,7 +464,7 @@ TEST_F(ExportTest, AFailureHalfWayLeavesNothing) {
   fs::create_directory(source() / "vocab.txt");  // copied after config and weights were written
   EXPECT_EQ(input_error([&] { run(model); }),
             (source() / "vocab.txt").string() + ": is not a regular file");
-  EXPECT_EQ(names_below(folder_.path()), Names{"source"});
+  EXPECT_EQ(names_in(folder_.path()), Names{"source"});
 }
 
 TEST_F(ExportTest, AnOccupiedFolderStaysAsItIs) {
@@ -473,7 +473,7 @@ TEST_F(ExportTest, AnOccupiedFolderStaysAsItIs) {
   write_bytes(target() / "notes.txt", "mine");
   EXPECT_EQ(input_error([&] { run(model); }),
             target().string() + ": is not empty; name a new folder");
-  EXPECT_EQ(names_below(target()), Names{"notes.txt"});
+  EXPECT_EQ(names_in(target()), Names{"notes.txt"});
 }
 
 TEST_F(ExportTest, AFileIsNoPlaceForAFolder) {
@@ -488,9 +488,9 @@ TEST_F(ExportTest, AnEmptyFolderIsFilledAndParentsAreMade) {
   const ModelFolder model = write_model(masked_lm_config());
   fs::create_directory(target());
   EXPECT_EQ(run(model, plain).files, (Names{"README.md", "config.json", "model.safetensors"}));
-  EXPECT_EQ(names_below(target()).size(), 3U);
+  EXPECT_EQ(names_in(target()).size(), 3U);
   export_model(model, folder_ / "deep" / "er/", {}, log_);
-  EXPECT_EQ(names_below(folder_ / "deep"), Names{"er"});
+  EXPECT_EQ(names_in(folder_ / "deep"), Names{"er"});
 }
 
 // ---- Tokenizers ---------------------------------------------------------------------------------
@@ -567,7 +567,7 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
        "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
        "model of the hub is fetched by: hf download absent"}};
   for (const auto& [arguments, message] : cases) expect_refused(arguments, message);
-  EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
+  EXPECT_EQ(names_in(folder_.path()), (Names{"source", "target"}));
 }
 
 /// A trained run without convolution, so that its checkpoint has zero kernels, is resumed and

@@ -394,7 +394,7 @@ TEST_F(OnnxExportTest, ARefusalComesBeforeAnyFile) {
   const ModelFolder model = write_model(config);
   EXPECT_EQ(input_error([&] { run(model, {.onnx = OnnxExport::f32}); }),
             source().string() + ": cannot be written as ONNX: " + onnx_obstacle(config));
-  EXPECT_EQ(names_below(folder_.path()), Names{"source"});
+  EXPECT_EQ(names_in(folder_.path()), Names{"source"});
 }
 
 }  // namespace

@@ -24,14 +24,6 @@ void save(CheckpointFolder& folder, std::int64_t step, std::optional<std::int64_
   folder.remove_old(step, best ? std::vector{*best} : std::vector<std::int64_t>{});
 }
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// Flips a bit of a file.
 void damage(const fs::path& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
