@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
+#include "tests/support/errors.h"
 #include "tests/support/named.h"
 
 namespace nystrom {
@@ -63,22 +63,12 @@ TEST(LearningRate, IsPositiveInEveryStep) {
       EXPECT_GT(learning_rate(1.0, {10, decay}, 100, step), 0);
 }
 
-std::string error_of(const ScheduleOptions& schedule, std::int64_t steps, std::int64_t step) {
-  try {
-    learning_rate(1.0, schedule, steps, step);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(LearningRate, RefusesStepZero) {
+TEST(LearningRate, RefusesStepsOutsideOfTheRun) {
+  const auto error_of = [](const ScheduleOptions& schedule, std::int64_t steps, std::int64_t step) {
+    return testing::message_of([&] { learning_rate(1.0, schedule, steps, step); });
+  };
   EXPECT_EQ(error_of({}, 20000, 0), "learning_rate: step 0 is outside 1 to 20000");
-}
-TEST(LearningRate, RefusesStepPastTheEnd) {
   EXPECT_EQ(error_of({1, Decay::linear}, 4, 5), "learning_rate: step 5 is outside 1 to 4");
-}
-TEST(LearningRate, RefusesWarmupPastTheEnd) {
   EXPECT_EQ(error_of({9, Decay::linear}, 4, 1), "learning_rate: warmup_steps 9 is outside 0 to 4");
 }
 
