@@ -11,19 +11,12 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "core/base/progress.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 TEST(StepMeans, AreOverTheStepsSinceTheyWereCleared) {
   StepMeans means;
@@ -91,7 +84,7 @@ TEST_F(MetricsLogTest, WritesOneObjectALine) {
     records.write(1, {{"loss", 2.5}, {"grad_norm", std::nan("")}});
     records.write(2, {{"loss", 2.25}});
   }
-  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"),
+  EXPECT_EQ(read_bytes(folder_.path() / "metrics.jsonl"),
             "{\"step\":1,\"loss\":2.5,\"grad_norm\":null}\n{\"step\":2,\"loss\":2.25}\n");
 }
 
@@ -103,7 +96,7 @@ TEST_F(MetricsLogTest, AResumedRunForgetsWhatItWillComputeAgain) {
   std::ofstream(folder_.path() / "metrics.jsonl", std::ios::app)
       << "{\"step\":4,\"lo";  // killed while writing
   MetricsLog(folder_.path(), 2, false, log_).write(3, {{"loss", 2}});
-  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"),
+  EXPECT_EQ(read_bytes(folder_.path() / "metrics.jsonl"),
             "{\"step\":1,\"loss\":1.0}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":2.0}\n");
 }
 
@@ -115,7 +108,7 @@ TEST_F(MetricsLogTest, AnEvaluationIsForgottenAlone) {
     records.write(step, {{"validation_loss", 3}});
   }
   records.roll_back(2, 1);
-  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"),
+  EXPECT_EQ(read_bytes(folder_.path() / "metrics.jsonl"),
             "{\"step\":1,\"loss\":1.0}\n{\"step\":1,\"validation_loss\":3.0}\n"
             "{\"step\":2,\"loss\":1.0}\n");
 }
@@ -124,7 +117,7 @@ TEST_F(MetricsLogTest, AResumedRunForgetsWhatIsNoRecord) {
   write_bytes(folder_ / "metrics.jsonl",
               "{\"step\":1}\n{\"step\":\"1\"}\n{\"loss\":1}\n[1]\n{\"step\":2}\n");
   MetricsLog(folder_.path(), 2, false, log_);
-  EXPECT_EQ(content_of(folder_ / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(read_bytes(folder_ / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
 /// Like a full disk: the first record fits, the next two do not, and later there is space again.
@@ -141,7 +134,7 @@ TEST_F(MetricsLogTest, WhatDoesNotFitIsLeftOutAndToldOnce) {
             "warning: " + (folder_ / "metrics.jsonl").string() +
                 ": cannot write: File too large; the run goes on without recording\n");
   records.write(4, {{"loss", 2.5}});
-  EXPECT_EQ(content_of(folder_ / "metrics.jsonl"), first + "{\"step\":4,\"loss\":2.5}\n");
+  EXPECT_EQ(read_bytes(folder_ / "metrics.jsonl"), first + "{\"step\":4,\"loss\":2.5}\n");
 }
 
 TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
@@ -153,7 +146,7 @@ TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
   std::string bytes;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     if (entry.path().filename().string().starts_with("events.out.tfevents."))
-      bytes = content_of(entry.path());
+      bytes = read_bytes(entry.path());
   }
   std::size_t at = 0, records = 0;
   while (at < bytes.size()) {

@@ -3,6 +3,7 @@
 
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/mpirun.h"
+#include "tests/support/recorded_metric.h"
 
 namespace nystrom::testing {
 namespace {
@@ -60,13 +61,7 @@ class EmbeddingTest : public FinetuneTest {
 
   /// The values of `key` in metrics.jsonl.
   std::vector<double> metric(const std::string& key) {
-    std::vector<double> values;
-    std::istringstream lines(read_bytes(folder_ / "run" / "metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const json record = json::parse(line);
-      if (record.contains(key)) values.push_back(record[key]);
-    }
-    return values;
+    return recorded_metric(folder_ / "run", key);
   }
   std::vector<double> losses(const std::string& options) {
     fs::remove_all(folder_ / "run");

@@ -6,18 +6,11 @@
 #include <limits>
 #include <set>
 
-#include "tests/support/says.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/train/report/run_folder.h"
 #include "train/report/study.h"
 
 namespace nystrom::testing {
 namespace {
-
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 Chart two_lines() {
   Chart chart;
