@@ -13,14 +13,14 @@ namespace nystrom::testing {
 namespace {
 
 struct Case : Named {
-  AttentionKind kind;
-  DType dtype;
-  bool checkpointing;
-  OptimizerKind optimizer;
+  AttentionKind kind = AttentionKind::nystrom;
+  DType dtype = DType::f32;
+  bool checkpointing = false;
+  OptimizerKind optimizer = OptimizerKind::adamw;
   LayerKinds layers = {};
 };
 
-RunConfig config_of(const Case& c) {
+RunConfig config_of(const Case& c = {""}) {
   RunConfig config;
   config.model.attention.kind = c.kind;
   config.model.attention.layers = c.layers;
@@ -90,18 +90,18 @@ TEST_P(MemoryPlanTest, IsWithinATenthOfWhatIsMeasured) {
 
 INSTANTIATE_TEST_SUITE_P(
     Runs, MemoryPlanTest,
-    ::testing::Values(
-        Case{"nystrom_f32", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw},
-        Case{"nystrom_bf16", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw},
-        Case{"checkpointing", AttentionKind::nystrom, DType::f32, true, OptimizerKind::adamw},
-        Case{"softmax_lamb", AttentionKind::softmax, DType::f32, false, OptimizerKind::lamb},
-        Case{"linformer_f64", AttentionKind::linformer, DType::f64, false, OptimizerKind::adamw},
-        Case{"mixed_f32",
-             AttentionKind::nystrom,
-             DType::f32,
-             false,
-             OptimizerKind::adamw,
-             {{"0-1", AttentionKind::softmax}, {"5", AttentionKind::reformer}}}),
+    ::testing::Values(Case{"nystrom_f32"},
+                      Case{"nystrom_bf16", AttentionKind::nystrom, DType::bf16},
+                      Case{"checkpointing", AttentionKind::nystrom, DType::f32, true},
+                      Case{"softmax_lamb", AttentionKind::softmax, DType::f32, false,
+                           OptimizerKind::lamb},
+                      Case{"linformer_f64", AttentionKind::linformer, DType::f64},
+                      Case{"mixed_f32",
+                           AttentionKind::nystrom,
+                           DType::f32,
+                           false,
+                           OptimizerKind::adamw,
+                           {{"0-1", AttentionKind::softmax}, {"5", AttentionKind::reformer}}}),
     case_name);
 
 MemoryPlan simple_plan() {
@@ -118,8 +118,7 @@ MemoryPlan simple_plan() {
 }
 
 TEST(MemoryPlan, OfMaskedFeaturesIsWithinATenthOfWhatIsMeasured) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  RunConfig config = config_of();
   config.model.head = Head::masked_features;
   config.model.norm = Norm::pre;
   config.model.positions = Positions::none;
@@ -167,8 +166,7 @@ TEST(MemoryPlan, AMicroBatchEndsAtADevicesShare) {
   plan.share = 4;
   EXPECT_EQ(plan.total(5), plan.total(4));
   EXPECT_EQ(plan.total(32), 1000 + 10 + (20 + 40) * 32) << "an evaluation: one layer at a time";
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  RunConfig config = config_of();
   config.training.batch_size = config.training.micro_batch_size = 10;
   EXPECT_EQ(plan_memory(config, 3).share, 4) << "of 10, one of three has 4";
   EXPECT_EQ(plan_memory(config, 3).total(5), plan_memory(config, 3).total(4));
@@ -205,8 +203,7 @@ TEST(StepTime, SharedWeightsGoOnceAndCannotHide) {
 }
 
 TEST(StepTime, OfAConfiguration) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16});
   config.training.batch_size = 40;
   const MemoryPlan exact = plan_memory(config, 4);
   EXPECT_NEAR(exact.flops / exact.last_backward, 3.0 / 2 * 10 / 5, 1e-9);
@@ -242,8 +239,7 @@ TEST(StepFlops, AreTheSumOverTheKindsOfLayers) {
 
 /// In six layers, for 5 sequences of 128 tokens: a multiply-add counts as two.
 TEST(StepFlops, OfNystromLayersFollowTheirOptions) {
-  const ModelConfig model =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw}).model;
+  const ModelConfig model = config_of().model;
   const auto more = [&](std::int64_t length, const auto& change) {
     ModelConfig changed = model;
     change(changed.attention);
@@ -263,8 +259,7 @@ TEST(StepFlops, OfNystromLayersFollowTheirOptions) {
 }
 
 TEST(StepTime, IsThatOfTheDeviceWithMost) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  RunConfig config = config_of();
   const auto plan_of = [&](std::int64_t batch) {
     config.training.batch_size = batch;
     return plan_memory(config, 4);
@@ -277,8 +272,7 @@ TEST(StepTime, IsThatOfTheDeviceWithMost) {
 
 /// The products of the head are 2 · tokens · (hidden · width + width · words).
 TEST(StepFlops, ANarrowEmbeddingHasANarrowHead) {
-  ModelConfig model =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw}).model;
+  ModelConfig model = config_of().model;
   const StepFlops wide = step_flops(model, 5, 128, 0.5);
   model.embedding_size = 32;
   const StepFlops narrow = step_flops(model, 5, 128, 0.5);
@@ -288,8 +282,7 @@ TEST(StepFlops, ANarrowEmbeddingHasANarrowHead) {
 }
 
 TEST(MemoryPlan, CountsTheSequencesOfASample) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  RunConfig config = config_of();
   config.task.train = {"train.tsv"};
   config.training.batch_size = 60;
   const auto plan_of = [&](TaskKind kind) {
@@ -311,8 +304,7 @@ TEST(MemoryPlan, CountsTheSequencesOfASample) {
 
 TEST(MemoryPlan, CountsATeacher) {
   for (const bool checkpointing : {false, true}) {
-    RunConfig config =
-        config_of({"", AttentionKind::nystrom, DType::f32, checkpointing, OptimizerKind::adamw});
+    RunConfig config = config_of({"", AttentionKind::nystrom, DType::f32, checkpointing});
     config.distillation.teacher = "teacher";
     const auto planned = static_cast<double>(plan_memory(config, 1).total(5)),
                measured = static_cast<double>(measured_peak(config));
@@ -321,8 +313,7 @@ TEST(MemoryPlan, CountsATeacher) {
 }
 
 TEST(MemoryPlan, ATeacherThatHasEndedCostsNothingInLongSequences) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  RunConfig config = config_of();
   config.data.length_schedule = {{"0", 16}, {"10", 128}};
   const MemoryPlan alone = plan_memory(config, 1);
   config.distillation.teacher = "teacher";
@@ -335,8 +326,7 @@ TEST(MemoryPlan, ATeacherThatHasEndedCostsNothingInLongSequences) {
 }
 
 TEST(MemoryPlan, CountsTheShortSequencesOfTheFirstStage) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  RunConfig config = config_of();
   const std::int64_t without = plan_memory(config, 1).total(5);
   config.data.length_schedule = {{"0", 16}, {"1", 128}};
   const auto planned = static_cast<double>(plan_memory(config, 1).total(5));
@@ -349,8 +339,7 @@ TEST(MemoryPlan, CountsTheShortSequencesOfTheFirstStage) {
 }
 
 TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16});
   const MemoryPlan whole = plan_memory(config, 4);
   config.training.zero = 1;
   const MemoryPlan spread = plan_memory(config, 4);
@@ -363,8 +352,7 @@ TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
 }
 
 TEST(MemoryPlan, F16TakesWhatBf16Takes) {
-  RunConfig config =
-      config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16});
   const auto expected = bytes_by_part(plan_memory(config, 4), 5);
   config.training.dtype = DType::f16;
   EXPECT_EQ(bytes_by_part(plan_memory(config, 4), 5), expected);
