@@ -3,11 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <string>
-#include <thread>
 
 #include "tests/support/program_test.h"
 
@@ -18,11 +15,8 @@ namespace nystrom::testing {
 inline void expect_same_bits_after_a_kill(const TemporaryFolder& folder, const std::string& command,
                                           int last) {
   succeeded(run_program(folder, command + "straight"));
-  const pid_t process = start_command(folder, program_word() + command + "killed");
-  while (!std::filesystem::exists(folder / "killed/checkpoints/step-7"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  ::kill(process, SIGKILL);
-  outcome(process);
+  ended_at(start_command(folder, program_word() + command + "killed"),
+           folder / "killed/checkpoints/step-7", SIGKILL);
   succeeded(run_program(folder, command + "killed"));
   const std::string end = "checkpoints/step-" + std::to_string(last);
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})

@@ -80,6 +80,14 @@ inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minu
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/// Sends `signal` to a process once `path` exists, and returns outcome() of it.
+inline int ended_at(pid_t process, const std::filesystem::path& path, int signal) {
+  for (int i = 0; i < 60000 && !std::filesystem::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  ::kill(process, signal);
+  return outcome(process);
+}
+
 /// Runs `command` (shell words) in `folder` for at most five minutes.
 inline Outcome run_command(const TemporaryFolder& folder, const std::string& command) {
   const int code =

@@ -188,11 +188,10 @@ TEST_F(PretrainTest, ACopyThatLeavesThePlateauEndsAsAShorterRun) {
   const std::string plain = "{warmup_steps: 5}";
   text.replace(text.find(plain), plain.size(), "{warmup_steps: 5, decay: wsd}");
   std::ofstream(folder_ / "run.yaml") << text;
-  const pid_t process = start("plateau", "training.steps=6000");
-  for (int i = 0; i < 4000 && !fs::exists(folder_ / "plateau" / "checkpoints" / "step-12"); ++i)
-    std::this_thread::sleep_for(milliseconds(1));
-  ::kill(process, SIGTERM);
-  ASSERT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
+  ASSERT_EQ(ended_at(start("plateau", "training.steps=6000"),
+                     folder_ / "plateau/checkpoints/step-12", SIGTERM),
+            130)
+      << read_bytes(folder_ / "log");
   fs::copy(folder_ / "plateau", folder_ / "branch", fs::copy_options::recursive);
   const std::int64_t left = newest("plateau"), steps = 2 * left;  // its decay has a tenth of them
   for (const char* run_dir : {"branch", "straight"})
@@ -229,11 +228,7 @@ TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
 TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
   const std::string ema = "training.ema=0.9";
   train("straight", ema);
-  const pid_t process = start("killed", ema);
-  for (int i = 0; i < 4000 && !fs::exists(folder_ / "killed" / "checkpoints" / "step-12"); ++i)
-    std::this_thread::sleep_for(milliseconds(1));
-  ::kill(process, SIGKILL);
-  outcome(process);
+  ended_at(start("killed", ema), folder_ / "killed/checkpoints/step-12", SIGKILL);
   train("killed", ema);
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})
     EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
@@ -304,11 +299,9 @@ TEST_F(PretrainTest, RecordsWhatItsAttentionDoes) {
 }
 
 TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
-  const pid_t process = start("stopped", "training.steps=100000");
-  for (int i = 0; i < 4000 && !fs::exists(folder_ / "stopped" / "checkpoints" / "latest"); ++i)
-    std::this_thread::sleep_for(milliseconds(5));
-  ::kill(process, SIGTERM);
-  EXPECT_EQ(outcome(process), 130);
+  EXPECT_EQ(ended_at(start("stopped", "training.steps=100000"),
+                     folder_ / "stopped/checkpoints/latest", SIGTERM),
+            130);
   expect_says(read_bytes(folder_ / "log"), "nystrom: stopped after step ");
 }
 
