@@ -26,18 +26,6 @@ TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_max_length"], 9);
 }
 
-TEST_F(ExportTest, TheCardTellsOfZeroKernelsWhereThereIsNoConvolution) {
-  ModelConfig config = masked_lm_config();
-  config.attention.conv_kernel_size.reset();
-  run(write_model(config), plain);
-  expect_says(card(), "The model has no convolution.");
-}
-
-TEST_F(ExportTest, TheCardTellsOfNoZeroKernelsWhereThereIsAConvolution) {
-  run(write_model(masked_lm_config()), plain);
-  expect_hides(card(), "The model has no convolution.");
-}
-
 TEST_F(ExportTest, KeepsTheConfiguration) {
   const ModelConfig config = masked_lm_config();
   run(write_model(config));
@@ -427,6 +415,13 @@ const Refusal refusals[] = {
     {"too_long", [](ModelConfig& c) { c.segment_means_seq_len = 12; },
      "segment_means_seq_len 12 exceeds max_position_embeddings 9, and "
      "transformers needs rows of just that length"},
+    {"mean_pooling",
+     [](ModelConfig& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; },
+     "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first "
+     "token"},
+    {"towers",
+     [](ModelConfig& c) { c.head = Head::sequence_classification, c.pairs = Pairs::towers; },
+     "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence"},
 };
 
 class ExportRefusal : public ::testing::TestWithParam<Refusal> {};
@@ -441,6 +436,13 @@ TEST_P(ExportRefusal, SaysWhy) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals), case_name);
+
+TEST_F(ExportTest, PoolingOfAHeadThatHasNoneIsNoObstacle) {
+  ModelConfig config = masked_lm_config();
+  config.pairs = Pairs::towers;
+  config.pooling = Pooling::mean;
+  EXPECT_NO_THROW(exported_config(config, plain));
+}
 
 TEST_F(ExportTest, AnyLengthGoesWithSoftmax) {
   ModelConfig config = masked_lm_config();
@@ -549,25 +551,6 @@ TEST_F(ExportTest, TheProgramSaysWhatIsDifferent) {
             "share a scaling factor\n");
   EXPECT_EQ(last_.out, "target: " + std::to_string(Model(masked_lm_config()).parameters().count()) +
                            " parameters; README.md, config.json, model.safetensors\n");
-}
-
-TEST_F(ExportTest, TheProgramRefusesInOneLine) {
-  write_model(masked_lm_config());
-  fs::create_directory(target());
-  write_bytes(target() / "notes.txt", "mine");
-  const std::pair<const char*, const char*> cases[] = {
-      {"export source", "DIR is required; see nystrom export --help"},
-      {"export source target --quiet", "target: is not empty; name a new folder"},
-      {"export source new --attention linear",
-       "--attention: linear not in {softmax}; see nystrom export --help"},
-      {"export source new --format onnx",
-       "--format: onnx not in {auto,nystrom,transformers,bert,camembert,distilbert,electra,"
-       "modernbert,roberta,xlm-roberta}; see nystrom export --help"},
-      {"export absent new",
-       "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
-       "model of the hub is fetched by: hf download absent"}};
-  for (const auto& [arguments, message] : cases) expect_refused(arguments, message);
-  EXPECT_EQ(names_in(folder_.path()), (Names{"source", "target"}));
 }
 
 /// A trained run without convolution, so that its checkpoint has zero kernels, is resumed and

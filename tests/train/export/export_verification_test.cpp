@@ -41,6 +41,7 @@ TEST_F(ExportTest, NoConvolutionIsAZeroKernelForTransformers) {
     EXPECT_EQ(kernel.to_doubles(), (std::vector<double>{0, 0}));
   }
   EXPECT_NO_THROW(model_in_transformers(DType::f32)) << "which asks for every kernel";
+  expect_says(card(), "The model has no convolution.");
 }
 
 TEST_F(ExportTest, TheZeroKernelIsNoParameterWhenReadBack) {
@@ -154,6 +155,7 @@ TEST_F(ExportTest, TheCardForTransformersOwnClassPadsEveryText) {
   expect_says(text, "length = dict(truncation=True, max_length=9, padding=\"max_length\")");
   expect_says(text, "Pad every text to 9 positions");
   expect_says(text, "Versions 5.x crash on padding masks");
+  expect_hides(text, "The model has no convolution.");
   expect_says(text, "nystrom export THIS_FOLDER NEW_FOLDER --format transformers --verify",
               "not measured, so it says how");
 }

@@ -1,8 +1,6 @@
 // The tasks of Long Range Arena with the program, from files to predictions: mean pooling, two
 // towers, bytes, symbols and pixels.
-#include "tests/support/errors.h"
 #include "tests/support/finetune_fixture.h"
-#include "train/export/export.h"
 #include "train/state/hf_config.h"
 #include "train/state/model_folder.h"
 
@@ -29,16 +27,6 @@ class LongRangeArena : public FinetuneTest {
     Log quiet(true);
     return read_hf_config(find_model(folder_ / "run", quiet));
   }
-  void expect_no_export() {
-    refusal("export run out --quiet --format transformers");
-    EXPECT_FALSE(fs::exists(folder_ / "out"));
-    EXPECT_TRUE(
-        last_.err.ends_with("cannot be exported for transformers' own class: pooling is mean, and "
-                            "transformers' NystromformerForSequenceClassification reads the first "
-                            "token; leave out --format transformers, and the folder holds a class "
-                            "that computes it\n"))
-        << last_.err;
-  }
 };
 
 TEST_F(LongRangeArena, ListOps) {
@@ -57,7 +45,6 @@ TEST_F(LongRangeArena, ListOps) {
   ASSERT_EQ(guesses.size(), 2);
   EXPECT_EQ(guesses[0].size(), 10);
   EXPECT_EQ(guesses[0], guesses[1]);  // parentheses have no effect
-  expect_no_export();
 }
 
 /// Masks in the task's own inputs come first (Amos et al., ICLR 2024).
@@ -90,16 +77,12 @@ TEST_F(LongRangeArena, ATaskMayFollowPretrainingOnItsInputs) {
 }
 
 TEST_F(LongRangeArena, ListOpsFilesFollowFromTheSeed) {
-  const std::string small =
-      " --train 5 --validation 2 --test 3 --max-depth 4 --min-length 5 --max-length 40 --quiet "
-      "--seed ";
-  run("listops a" + small + "1");
-  run("listops b" + small + "1");
-  run("listops c" + small + "2");
-  for (const char* name : {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"}) {
-    EXPECT_EQ(read_bytes(folder_ / "a" / name), read_bytes(folder_ / "b" / name));
-    EXPECT_NE(read_bytes(folder_ / "a" / name), read_bytes(folder_ / "c" / name));
-  }
+  const auto written = [&](const std::string& folder, const std::string& seed) {
+    run("listops " + folder + " --train 5 --validation 2 --test 3 --quiet --seed " + seed);
+    return read_bytes(folder_ / folder / "basic_test.tsv");
+  };
+  EXPECT_EQ(written("a", "1"), written("b", "1"));
+  EXPECT_NE(written("c", "1"), written("d", "2"));
 }
 
 TEST_F(LongRangeArena, TextAsBytes) {
@@ -152,25 +135,6 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
   expect_refused("predict run lines.txt --quiet",
                  "lines.txt: lines gives each example one text, and the task has pairs of texts; "
                  "give a table with the columns '4' and '5'");
-  expect_no_export();
-}
-
-TEST_F(LongRangeArena, TransformersOwnClassHasNoTowers) {
-  const auto wrong = [](ModelConfig config) {
-    return message_of([&] { exported_config(config, {.format = ExportFormat::transformers}); });
-  };
-  ModelConfig config;
-  config.segment_means_seq_len = 512;
-  config.head = Head::sequence_classification;
-  EXPECT_EQ(wrong(config), "");
-  config.pairs = Pairs::towers;
-  EXPECT_EQ(wrong(config),
-            "cannot be exported for transformers' own class: pairs are towers, and transformers' "
-            "Nyströmformer reads a pair as one sequence; leave out --format transformers, and the "
-            "folder holds a class that computes it");
-  config.head = Head::masked_lm;  // this head reads no pairs
-  config.pooling = Pooling::mean;
-  EXPECT_EQ(wrong(config), "");
 }
 
 /// Dark and bright images.
