@@ -73,13 +73,6 @@ TEST_F(FinetuneTest, OtherExamplesAreRefusedInTheSameFolder) {
                  "they were, or choose another run_dir");
 }
 
-TEST_F(FinetuneTest, AFinishedRunIsFoundAgainWithTheSameSettings) {
-  configure_classification("steps: 3");
-  train();
-  train();
-  expect_says(last_.err, "resuming at step 3\n");
-}
-
 TEST_F(FinetuneTest, AShareOfTheExamplesValidates) {
   configure_classification("steps: 6");
   const std::string command =
@@ -499,12 +492,6 @@ TEST_F(StartTest, NamesOfTransformersStandForNoOtherOfThem) {
       "run/checkpoints/step-2: its head tells 2 labels (LABEL_0, LABEL_1), the task has 2 "
       "(LABEL_1, LABEL_0); name the same in task.labels, or start a new head with "
       "model.fresh_head: true");
-}
-
-TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
-  expect_refused("finetune run.yaml --set model.max_position_embeddings=64 --quiet",
-                 "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a "
-                 "folder with a longer table");
 }
 
 /// A folder of Hugging Face whose landmarks do not divide its length. Options of the run override

@@ -161,10 +161,6 @@ TEST_F(TextEmbedderTest, ModelsThatSeePaddingGetNone) {
 }
 
 TEST_F(TextEmbedderTest, WrongOptionsAreRefused) {
-  options_.dimensions = 7;
-  EXPECT_EQ(message_of([&] { embed(options_); }),
-            "7 dimensions: the vectors of this model have 6; choose at most as many");
-  options_.dimensions.reset();
   options_.sequence_length = 25;
   EXPECT_EQ(message_of([&] { embed(options_); }),
             "data.sequence_length 25 is more than the 24 tokens that the model takes; --set "

@@ -291,14 +291,7 @@ TEST_F(ApproximationModelTest, WritesFiles) {
     EXPECT_TRUE(fs::exists(folder_ / "study" / name)) << name;
 }
 
-TEST_F(ApproximationModelTest, RefusesWhatItCannotStudy) {
-  expect_refused(study_ + "--set data.sequence_length=100",
-                 "--set data.sequence_length=100: data.sequence_length 100 exceeds "
-                 "model.max_position_embeddings 24; shorten the sequences or enlarge the model's "
-                 "position table");
-  expect_refused(
-      study_ + "--set training.steps=3",
-      "--set training.steps=3: this command takes options of model, data, masking, seed");
+TEST_F(ApproximationModelTest, RefusesTextsThatAreNotThere) {
   EXPECT_TRUE(refusal("approximation model model absent.txt --quiet")
                   .starts_with("nystrom: 'absent.txt' matches no file"))
       << last_.err;
