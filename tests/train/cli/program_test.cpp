@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 #include "tests/support/fixtures.h"
 #include "tests/support/models.h"
@@ -216,26 +217,14 @@ double seconds_of_children() {
 /// The documents promise 20 ms, and the test prints the measured time. The limit is five times
 /// higher, because the machine may be busy or the build instrumented.
 TEST_F(Program, HelpHasAnExampleAndIsQuick) {
-  const std::string commands[] = {"doctor",
-                                  "config",
-                                  "check",
-                                  "prepare",
-                                  "pretrain",
-                                  "finetune",
-                                  "evaluate",
-                                  "predict",
-                                  "export",
-                                  "extend",
-                                  "convert",
-                                  "listops",
-                                  "info",
-                                  "forward",
-                                  "bench",
-                                  "approximation",
-                                  "approximation matrices",
-                                  "approximation model",
-                                  "approximation cost",
-                                  "report"};
+  std::vector<std::string> commands = {"approximation matrices", "approximation model",
+                                       "approximation cost"};
+  std::istringstream help(run("--help").out);
+  std::string line;
+  while (std::getline(help, line) && line != "Subcommands:") continue;
+  while (std::getline(help, line) && line.starts_with("  "))
+    commands.push_back(line.substr(2, line.find(' ', 2) - 2));
+  EXPECT_GE(commands.size(), 21U);
   for (const std::string& command : commands) {
     double best = 1e9;
     for (int i = 0; i < 3; ++i) {

@@ -42,54 +42,39 @@ std::optional<std::int64_t> number_behind(const std::string& text, const std::st
              : std::optional<std::int64_t>(std::atoll(text.c_str() + at + words.size()));
 }
 
-constexpr std::pair<Kind, const char*> names[] = {
-    {Kind::train, "train"},
-    {Kind::stop, "stop"},
-    {Kind::kill, "kill"},
-    {Kind::full_disk, "full disk"},
-    {Kind::damage_newest, "damage the newest"},
-    {Kind::damage_best, "damage the best"},
-    {Kind::damage_log, "damage the log"},
-    {Kind::change_text, "change the text"},
-    {Kind::change_held_out, "change the held-out text"},
-    {Kind::change_settings, "change the settings"},
-    {Kind::forget_cache, "forget the cache"},
-    {Kind::two_processes, "two processes"},
-    {Kind::evaluate, "evaluate"},
-    {Kind::export_model, "export"}};
+/// A kind of events: most are stops, kills and full disks.
+struct KindOfEvents {
+  Kind kind;
+  const char* name;
+  std::size_t times;  ///< that it is drawn, of all
+};
+constexpr KindOfEvents kinds[] = {{Kind::stop, "stop", 3},
+                                  {Kind::kill, "kill", 3},
+                                  {Kind::full_disk, "full disk", 3},
+                                  {Kind::damage_newest, "damage the newest", 1},
+                                  {Kind::damage_best, "damage the best", 1},
+                                  {Kind::damage_log, "damage the log", 1},
+                                  {Kind::change_text, "change the text", 1},
+                                  {Kind::change_held_out, "change the held-out text", 1},
+                                  {Kind::change_settings, "change the settings", 1},
+                                  {Kind::forget_cache, "forget the cache", 1},
+                                  {Kind::two_processes, "two processes", 1},
+                                  {Kind::evaluate, "evaluate", 2},
+                                  {Kind::export_model, "export", 1},
+                                  {Kind::train, "train", 1}};
 
 }  // namespace
 
 std::string name_of(const Event& event) {
-  for (const auto& [kind, name] : names)
+  for (const auto& [kind, name, times] : kinds)
     if (kind == event.kind)
       return fmt::format("{}({:.3f}, {:.3f}, {})", name, event.moment, event.length, event.choice);
   return "";
 }
 
 std::vector<Event> random_events(std::mt19937& random, int count) {
-  // Most events are training and stops.
-  const std::vector<Kind> drawn = {Kind::stop,
-                                   Kind::stop,
-                                   Kind::stop,
-                                   Kind::kill,
-                                   Kind::kill,
-                                   Kind::kill,
-                                   Kind::full_disk,
-                                   Kind::full_disk,
-                                   Kind::full_disk,
-                                   Kind::damage_newest,
-                                   Kind::damage_best,
-                                   Kind::damage_log,
-                                   Kind::change_text,
-                                   Kind::change_held_out,
-                                   Kind::change_settings,
-                                   Kind::forget_cache,
-                                   Kind::two_processes,
-                                   Kind::evaluate,
-                                   Kind::evaluate,
-                                   Kind::export_model,
-                                   Kind::train};
+  std::vector<Kind> drawn;
+  for (const auto& [kind, name, times] : kinds) drawn.insert(drawn.end(), times, kind);
   const auto share = [&] { return std::uniform_real_distribution<double>()(random); };
   std::vector<Event> events;
   for (int i = 0; i < count; ++i)

@@ -129,23 +129,28 @@ struct BadCase : testing::Named {
 #define ENCODER_REMAINS \
   "; nystrom embed, and a run with model.fresh_head: true, read the encoder alone"
 
+#define MODEL_TYPES                                                                            \
+  "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, " \
+  "modernbert, roberta, xlm-roberta, got "
+#define CLASSES                                                                   \
+  "architectures: expected an array with one of NystromformerForMaskedLM, "       \
+  "NystromformerForPreTraining, NystromformerForMaskedFeatures, "                 \
+  "NystromformerForSequenceClassification, NystromformerForTokenClassification, " \
+  "NystromformerForQuestionAnswering, NystromformerForMultipleChoice, NystromformerModel; got "
+#define ACTIVATIONS                                                               \
+  "hidden_act: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, " \
+  "gelu_pytorch_tanh, gelu_fast, got "
+#define CLASSIFIER R"("architectures": ["NystromformerForSequenceClassification"])"
+
 const BadCase bad_cases[] = {
     {"NotAnObject", "[]", "expected an object, got an empty array"},
     {"OtherModel", R"({"model_type": "gpt2"})",
-     "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
-     "modernbert, "
-     "roberta, xlm-roberta, got \"gpt2\": a decoder reads earlier tokens only, and an encoder "
-     "reads "
-     "all; take a model of a listed type"},
+     MODEL_TYPES "\"gpt2\": a decoder reads earlier tokens only, and an encoder reads all; take a "
+                 "model of a listed type"},
     {"ATypeWithItsOwnCode", R"({"model_type": "mine", "auto_map": {"AutoModel": "mine.Mine"}})",
-     "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
-     "modernbert, "
-     "roberta, xlm-roberta, got \"mine\": its own Python code computes it, which is never run; "
-     "take a model of a listed type"},
-    {"ModelTypeIsANumber", R"({"model_type": 1})",
-     "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
-     "modernbert, "
-     "roberta, xlm-roberta, got 1"},
+     MODEL_TYPES "\"mine\": its own Python code computes it, which is never run; take a model of a "
+                 "listed type"},
+    {"ModelTypeIsANumber", R"({"model_type": 1})", MODEL_TYPES "1"},
     {"OurTypeWithoutItsBlock", R"({"model_type": "nystrom"})",
      "nystrom: is missing; a folder of model_type \"nystrom\" has its options there"},
     {"String", R"({"hidden_size": "768"})",
@@ -181,12 +186,9 @@ const BadCase bad_cases[] = {
      "num_landmarks: expected a whole number at least 1, got 0"},
     {"NoSegments", R"({"segment_means_seq_len": 0})",
      "segment_means_seq_len: expected a whole number at least 1, got 0"},
-    {"UnknownActivation", R"({"hidden_act": "silu"})",
-     "hidden_act: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, "
-     "gelu_pytorch_tanh, gelu_fast, got \"silu\""},
+    {"UnknownActivation", R"({"hidden_act": "silu"})", ACTIVATIONS "\"silu\""},
     {"ActivationWithControls", "{\"hidden_act\": \"\\u001b[2J\x7f\"}",
-     "hidden_act: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, "
-     "gelu_pytorch_tanh, gelu_fast, got \"\\u001b[2J\\x7f\""},
+     ACTIVATIONS "\"\\u001b[2J\\x7f\""},
     {"Decoder", R"({"is_decoder": true})",
      "is_decoder: a causal Nyström model cannot be built: landmarks are means over the whole "
      "sequence, so every position would see the "
@@ -205,66 +207,40 @@ const BadCase bad_cases[] = {
      R"({"architectures": ["NystromformerForTokenClassification"], "problem_type": "multi_label_classification"})",
      "problem_type: multi_label_classification is for a text; a word has one "
      "label" ENCODER_REMAINS},
-    {"ProblemTypeIsANumber",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": 1})",
+    {"ProblemTypeIsANumber", "{" CLASSIFIER R"(, "problem_type": 1})",
      "problem_type: expected a string or null, got 1"},
-    {"UnknownProblem",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "problem_type": "ranking"})",
+    {"UnknownProblem", "{" CLASSIFIER R"(, "problem_type": "ranking"})",
      "problem_type: expected \"single_label_classification\", \"multi_label_classification\", "
      "\"regression\" or null, got \"ranking\""},
     {"RegressionOfSeveralNumbers",
-     R"({"problem_type": "regression", "num_labels": 3,
-         "architectures": ["NystromformerForSequenceClassification"]})",
+     "{" CLASSIFIER R"(, "problem_type": "regression", "num_labels": 3})",
      "problem_type: regression with 3 labels; here a head of one label is a regression, any other "
      "a classification" ENCODER_REMAINS},
     {"ClassificationOfOneClass",
-     R"({"problem_type": "single_label_classification", "num_labels": 1,
-         "architectures": ["NystromformerForSequenceClassification"]})",
+     "{" CLASSIFIER R"(, "problem_type": "single_label_classification", "num_labels": 1})",
      "problem_type: single_label_classification with 1 labels; here a head of one label is a "
      "regression, any other a classification" ENCODER_REMAINS},
     {"UnknownArchitecture", R"({"architectures": ["GPT2Model"]})",
-     "architectures: expected an array with one of NystromformerForMaskedLM, "
-     "NystromformerForPreTraining, NystromformerForMaskedFeatures, "
-     "NystromformerForSequenceClassification, "
-     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
-     "NystromformerForMultipleChoice, "
-     "NystromformerModel; got \"GPT2Model\"" ENCODER_REMAINS},
+     CLASSES "\"GPT2Model\"" ENCODER_REMAINS},
     {"TwoArchitectures", R"({"architectures": ["NystromformerModel", "NystromformerForMaskedLM"]})",
-     "architectures: expected an array with one of NystromformerForMaskedLM, "
-     "NystromformerForPreTraining, NystromformerForMaskedFeatures, "
-     "NystromformerForSequenceClassification, "
-     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
-     "NystromformerForMultipleChoice, "
-     "NystromformerModel; got an array of 2" ENCODER_REMAINS},
+     CLASSES "an array of 2" ENCODER_REMAINS},
     {"ArchitectureIsAString", R"({"architectures": "NystromformerModel"})",
-     "architectures: expected an array with one of NystromformerForMaskedLM, "
-     "NystromformerForPreTraining, NystromformerForMaskedFeatures, "
-     "NystromformerForSequenceClassification, "
-     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
-     "NystromformerForMultipleChoice, "
-     "NystromformerModel; got \"NystromformerModel\"" ENCODER_REMAINS},
-    {"LabelsAreAnArray",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": ["a"]})",
+     CLASSES "\"NystromformerModel\"" ENCODER_REMAINS},
+    {"LabelsAreAnArray", "{" CLASSIFIER R"(, "id2label": ["a"]})",
      "id2label: expected an object of labels, got an array"},
-    {"LabelsAreEmpty",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {}})",
+    {"LabelsAreEmpty", "{" CLASSIFIER R"(, "id2label": {}})",
      "id2label: expected an object of labels, got an empty object"},
-    {"LabelsHaveAHole",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"0": "a", "2": "b"}})",
+    {"LabelsHaveAHole", "{" CLASSIFIER R"(, "id2label": {"0": "a", "2": "b"}})",
      "id2label: expected the keys \"0\" to \"1\", \"1\" is missing; number the labels from "
      "0" ENCODER_REMAINS},
-    {"LabelKeyPadded",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"00": "a"}})",
+    {"LabelKeyPadded", "{" CLASSIFIER R"(, "id2label": {"00": "a"}})",
      "id2label: expected the keys \"0\" to \"0\", \"0\" is missing; number the labels from "
      "0" ENCODER_REMAINS},
-    {"LabelIsNull",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "id2label": {"0": null}})",
+    {"LabelIsNull", "{" CLASSIFIER R"(, "id2label": {"0": null}})",
      "id2label.0: expected a string, got null"},
-    {"NoLabels",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "num_labels": 0})",
+    {"NoLabels", "{" CLASSIFIER R"(, "num_labels": 0})",
      "num_labels: expected a whole number between 1 and 1000000, got 0"},
-    {"TooManyLabels",
-     R"({"architectures": ["NystromformerForSequenceClassification"], "num_labels": 1000000000000})",
+    {"TooManyLabels", "{" CLASSIFIER R"(, "num_labels": 1000000000000})",
      "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
@@ -382,87 +358,52 @@ struct TypeCase : testing::Named {
   const char* type;
 };
 
-void as_transformers(ModelConfig& c) {
+using C = ModelConfig;
+
+void as_transformers(C& c) {
   c.attention.semantics = Semantics::transformers, c.segment_means_seq_len = 512;
 }
+void exact(C& c) { c.attention.kind = AttentionKind::softmax; }
+void classifier(C& c) { exact(c), c.head = Head::sequence_classification; }
 
 const TypeCase types[] = {
-    {"OurAttention", [](ModelConfig&) {}, "nystrom"},
-    {"OurAttentionWhereTransformersIsExact", [](ModelConfig& c) { c.segment_means_seq_len = 64; },
-     "nystrom"},
-    {"ExactAttention",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.segment_means_seq_len = 512;
-     },
-     "nystromformer"},
+    {"OurAttention", [](C&) {}, "nystrom"},
+    {"OurAttentionWhereTransformersIsExact", [](C& c) { c.segment_means_seq_len = 64; }, "nystrom"},
+    {"ExactAttention", [](C& c) { exact(c), c.segment_means_seq_len = 512; }, "nystromformer"},
     {"Transformers", as_transformers, "nystromformer"},
-    {"TransformersExactCase",
-     [](ModelConfig& c) { as_transformers(c), c.segment_means_seq_len = 64; }, "nystromformer"},
-    {"OtherIterations",
-     [](ModelConfig& c) { as_transformers(c), c.attention.inverse_iterations = 5; }, "nystrom"},
-    {"OtherInverse",
-     [](ModelConfig& c) { as_transformers(c), c.attention.inverse = Inverse::exact; }, "nystrom"},
-    {"LandmarksOfKeys",
-     [](ModelConfig& c) { as_transformers(c), c.attention.landmark_source = LandmarkSource::keys; },
+    {"TransformersExactCase", [](C& c) { as_transformers(c), c.segment_means_seq_len = 64; },
+     "nystromformer"},
+    {"OtherIterations", [](C& c) { as_transformers(c), c.attention.inverse_iterations = 5; },
      "nystrom"},
-    {"Linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, "nystrom"},
+    {"OtherInverse", [](C& c) { as_transformers(c), c.attention.inverse = Inverse::exact; },
+     "nystrom"},
+    {"LandmarksOfKeys",
+     [](C& c) { as_transformers(c), c.attention.landmark_source = LandmarkSource::keys; },
+     "nystrom"},
+    {"Linear", [](C& c) { c.attention.kind = AttentionKind::linear; }, "nystrom"},
     {"KindsByLayer",
-     [](ModelConfig& c) {
+     [](C& c) {
        c.attention.layers = {{"0-3", AttentionKind::softmax}};
      },
      "nystrom"},
     {"ExactAttentionInEveryLayer",
-     [](ModelConfig& c) {
+     [](C& c) {
        c.attention.layers = {{"0-11", AttentionKind::softmax}};
      },
      "nystromformer"},
-    {"PreNorm",
-     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.norm = Norm::pre; },
-     "nystrom"},
-    {"NoPositions",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.positions = Positions::none;
-     },
-     "nystrom"},
-    {"BertsPositions",
-     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.position_offset = 0; },
-     "nystrom"},
-    {"RobertasPositions",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.positions = Positions::skip_padding;
-     },
-     "nystrom"},
-    {"NoTokenTypes",
-     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.type_vocab_size = 0; },
-     "nystrom"},
-    {"NarrowEmbeddings",
-     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.embedding_size = 128; },
-     "nystrom"},
-    {"OtherTransform",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.transform_act = Activation::gelu;
-     },
-     "nystrom"},
-    {"OtherClassifierOfNoClassifier",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.classifier_act = Activation::tanh;
-     },
+    {"PreNorm", [](C& c) { exact(c), c.norm = Norm::pre; }, "nystrom"},
+    {"NoPositions", [](C& c) { exact(c), c.positions = Positions::none; }, "nystrom"},
+    {"BertsPositions", [](C& c) { exact(c), c.position_offset = 0; }, "nystrom"},
+    {"RobertasPositions", [](C& c) { exact(c), c.positions = Positions::skip_padding; }, "nystrom"},
+    {"NoTokenTypes", [](C& c) { exact(c), c.type_vocab_size = 0; }, "nystrom"},
+    {"NarrowEmbeddings", [](C& c) { exact(c), c.embedding_size = 128; }, "nystrom"},
+    {"OtherTransform", [](C& c) { exact(c), c.transform_act = Activation::gelu; }, "nystrom"},
+    {"OtherClassifierOfNoClassifier", [](C& c) { exact(c), c.classifier_act = Activation::tanh; },
      "nystromformer"},
-    {"MeanPooling",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean,
-       c.head = Head::sequence_classification;
-     },
-     "nystrom"},
-    {"MeanPoolingOfNoClassifier",
-     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean; },
+    {"MeanPooling", [](C& c) { classifier(c), c.pooling = Pooling::mean; }, "nystrom"},
+    {"MeanPoolingOfNoClassifier", [](C& c) { exact(c), c.pooling = Pooling::mean; },
      "nystromformer"},
-    {"Towers",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.pairs = Pairs::towers,
-       c.head = Head::sequence_classification;
-     },
-     "nystrom"},
+    {"Towers", [](C& c) { classifier(c), c.pairs = Pairs::towers; }, "nystrom"},
 };
 
 class ModelTypeOf : public ::testing::TestWithParam<TypeCase> {};
@@ -575,32 +516,15 @@ TEST(HfConfig, TheWrittenKeysAreHuggingFacesAndOurBlock) {
   ModelConfig config;
   config.attention.conv_kernel_size.reset();
   const nlohmann::json root = parse_json(hf_config_text(config), "text");
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : root.items()) keys.push_back(key);
-  EXPECT_EQ(root.at("attention_probs_dropout_prob"), 0.0) << "a run has trained without any";
-  EXPECT_EQ(keys, (std::vector<std::string>{"architectures",
-                                            "attention_probs_dropout_prob",
-                                            "bos_token_id",
-                                            "conv_kernel_size",
-                                            "eos_token_id",
-                                            "hidden_act",
-                                            "hidden_dropout_prob",
-                                            "hidden_size",
-                                            "initializer_range",
-                                            "intermediate_size",
-                                            "inv_coeff_init_option",
-                                            "layer_norm_eps",
-                                            "max_position_embeddings",
-                                            "model_type",
-                                            "num_attention_heads",
-                                            "num_hidden_layers",
-                                            "num_landmarks",
-                                            "nystrom",
-                                            "pad_token_id",
-                                            "segment_means_seq_len",
-                                            "transformers_version",
-                                            "type_vocab_size",
-                                            "vocab_size"}));
+  std::string keys;
+  for (const auto& [key, value] : root.items()) keys += key + " ";
+  EXPECT_EQ(keys,
+            "architectures attention_probs_dropout_prob bos_token_id conv_kernel_size eos_token_id "
+            "hidden_act hidden_dropout_prob hidden_size initializer_range intermediate_size "
+            "inv_coeff_init_option layer_norm_eps max_position_embeddings model_type "
+            "num_attention_heads num_hidden_layers num_landmarks nystrom pad_token_id "
+            "segment_means_seq_len transformers_version type_vocab_size vocab_size ");
+  EXPECT_EQ(root["attention_probs_dropout_prob"], 0.0) << "a run has trained without any";
   EXPECT_EQ(root["conv_kernel_size"], 1);
   EXPECT_EQ(root["nystrom"]["attention"]["conv_kernel_size"], nullptr);
 }
