@@ -81,12 +81,14 @@ TEST(Communicator, AloneDoesNothing) {
 TEST(Communicator, TellsWhoIsNotLikeMost) {
   constexpr std::uint64_t base = 0xfedcba9876543210u;
   using Odd = std::optional<std::pair<int, int>>;
-  for (const auto& [values, expected] : std::vector<std::pair<std::vector<std::uint64_t>, Odd>>{
-           {{base, base, base}, std::nullopt},
-           {{base, base, base ^ 1}, {{2, 0}}},
-           {{base ^ (std::uint64_t{1} << 63), base, base}, {{0, 1}}},
-           {{base, base ^ 1, base ^ 2}, {{1, 0}}},
-           {{base, base ^ 4}, {{1, 0}}}}) {
+  const std::pair<std::vector<std::uint64_t>, Odd> cases[] = {
+      {{base, base, base}, std::nullopt},
+      {{base, base, base ^ 1}, {{2, 0}}},
+      {{base ^ (std::uint64_t{1} << 63), base, base}, {{0, 1}}},
+      {{base, base ^ 1, base ^ 2}, {{1, 0}}},
+      {{base, base ^ 4}, {{1, 0}}}};
+  for (const auto& each : cases) {
+    const std::vector<std::uint64_t>& values = each.first;
     Room room(static_cast<int>(values.size()));
     std::atomic<std::size_t> right{0};
     in_processes(room, [&](Communicator& c) {
@@ -96,7 +98,7 @@ TEST(Communicator, TellsWhoIsNotLikeMost) {
       const auto pair = [](const auto& odd) {
         return odd ? Odd({odd->rank, odd->majority}) : Odd();
       };
-      right += pair(found) == expected && pair(of_texts) == expected;
+      right += pair(found) == each.second && pair(of_texts) == each.second;
     });
     EXPECT_EQ(right, values.size());
   }
