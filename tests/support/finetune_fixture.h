@@ -77,10 +77,13 @@ class FinetuneTest : public ProgramTest {
   void configure_classification(const std::string& extent = "epochs: 6") {
     write_classification("train.tsv", 192, 1);
     write_classification("dev.tsv", 48, 2);
-    write_bytes(folder_ / "run.yaml", tiny_model + extent +
-                                          "}\ntask: {kind: classification, train: [train.tsv], "
-                                          "validation: [dev.tsv], columns: {text: "
-                                          "sentence, label: label}}\n");
+    write_task_run(extent,
+                   "kind: classification, train: [train.tsv], validation: [dev.tsv], columns: "
+                   "{text: sentence, label: label}");
+  }
+  /// Writes the configuration of a toy of that length, with these options of its task.
+  void write_task_run(const std::string& extent, const std::string& task) {
+    write_bytes(folder_ / "run.yaml", tiny_model + extent + "}\ntask: {" + task + "}\n");
   }
 
   void train(Caller caller = Caller::here()) { run("finetune run.yaml --threads 1", caller); }

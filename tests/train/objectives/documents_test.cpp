@@ -22,11 +22,10 @@ class DocumentTasks : public FinetuneTest {
   void configure(const std::string& windows) {
     write_documents("train", 96, 1);
     write_documents("dev", 24, 2);
-    write_bytes(folder_ / "run.yaml",
-                tiny_model +
-                    "epochs: 8}\ntask: {kind: classification, format: folders, train: [train], "
-                    "validation: [dev], stride: 8, windows: " +
-                    windows + "}\n");
+    write_task_run("epochs: 8",
+                   "kind: classification, format: folders, train: [train], validation: [dev], "
+                   "stride: 8, windows: " +
+                       windows);
   }
 };
 

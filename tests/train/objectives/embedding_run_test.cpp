@@ -53,10 +53,9 @@ class EmbeddingTest : public FinetuneTest {
     write_bytes(folder_ / "beir" / "queries.jsonl", queries);
     write_bytes(folder_ / "beir" / "corpus.jsonl", documents);
     write_bytes(folder_ / "beir" / "qrels" / "test.tsv", judgements);
-    write_bytes(folder_ / "run.yaml",
-                tiny_model + "steps: 12}\nevaluation: {every: 6}\n" +
-                    "task: {kind: embeddings, train: [train.tsv], validation: [beir], " + task +
-                    "columns: {text: query, pair: answer}}\n");
+    write_task_run("steps: 12}\nevaluation: {every: 6",
+                   "kind: embeddings, train: [train.tsv], validation: [beir], " + task +
+                       "columns: {text: query, pair: answer}");
   }
 
   /// The values of `key` in metrics.jsonl.
@@ -125,12 +124,12 @@ TEST_F(EmbeddingTest, JudgementsForDevelopmentArePreferred) {
 
 TEST_F(EmbeddingTest, RetrievalDoesNotDependOnProcesses) {
   configure_retrieval();
-  run("finetune run.yaml --threads 1 --set training.dtype=f64 --set training.micro_batch_size=4");
+  const std::string command =
+      "finetune run.yaml --threads 1 --set training.dtype=f64 --set training.micro_batch_size=4";
+  run(command);
   const std::vector<double> alone = metric("validation_map_at_100");
   fs::remove_all(folder_ / "run");
-  succeeded(run_command(folder_, mpirun + "-np 2 " + program_word() +
-                                     "finetune run.yaml --threads 1 --set training.dtype=f64 --set "
-                                     "training.micro_batch_size=4"));
+  succeeded(run_command(folder_, mpirun + "-np 2 " + program_word() + command));
   expect_near(alone, metric("validation_map_at_100"), 1e-9);
 }
 
@@ -164,16 +163,13 @@ TEST_F(EmbeddingTest, LossDoesNotDependOnMicroBatches) {
 
 TEST_F(EmbeddingTest, LossDoesNotDependOnProcesses) {
   configure();
-  const std::string options =
-      "--set training.dtype=f64 --set training.micro_batch_size=4 --set logging.every=1";
-  const std::vector<double> alone = losses(
-      "--set training.dtype=f64 --set "
-      "training.micro_batch_size=4");
+  const std::string options = "--set training.dtype=f64 --set training.micro_batch_size=4";
+  const std::vector<double> alone = losses(options);
   for (const int processes : {2, 4}) {
     fs::remove_all(folder_ / "run");
-    succeeded(run_command(folder_, mpirun + "-np " + std::to_string(processes) + " " +
-                                       program_word() + "finetune run.yaml --threads 1 " +
-                                       options));
+    succeeded(
+        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " " + program_word() +
+                                 "finetune run.yaml --threads 1 --set logging.every=1 " + options));
     expect_near(alone, metric("loss"), 1e-9);
   }
 }

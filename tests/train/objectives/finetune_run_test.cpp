@@ -51,17 +51,13 @@ TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
   }
   EXPECT_EQ(kills, wanted);
   ASSERT_EQ(outcome(start("killed")), 0) << read_bytes(folder_ / "log");
-  for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
-    const auto sum = [&](const std::string& run_dir) {
-      return read_bytes(folder_ / run_dir / "checkpoints" / "step-72" / file);
-    };
-    if (std::string(file) == "state.json") {
-      const auto killed = json::parse(sum("killed")), straight = json::parse(sum("straight"));
-      EXPECT_EQ(killed.at("best_value"), straight.at("best_value"));
-    } else {
-      EXPECT_EQ(sum("killed"), sum("straight")) << file;
-    }
-  }
+  const auto content = [&](const char* run_dir, const char* file) {
+    return read_bytes(folder_ / run_dir / "checkpoints" / "step-72" / file);
+  };
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(content("killed", file), content("straight", file)) << file;
+  EXPECT_EQ(json::parse(content("killed", "state.json")).at("best_value"),
+            json::parse(content("straight", "state.json")).at("best_value"));
 }
 
 TEST_F(FinetuneTest, OtherExamplesAreRefusedInTheSameFolder) {
@@ -271,10 +267,9 @@ TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   write_bytes(folder_ / "train.csv",
               "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
   write_bytes(folder_ / "dev.csv", "text,score\nthe old sea,1\nthe old sea,2\n");
-  write_bytes(folder_ / "run.yaml",
-              tiny_model +
-                  "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], "
-                  "columns: {text: text, label: score}}\n");
+  write_task_run("steps: 1",
+                 "kind: regression, train: [train.csv], validation: [dev.csv], columns: {text: "
+                 "text, label: score}");
   const std::string command = "finetune run.yaml --threads 1 --seeds 2";
   run(command);
   const std::string table = last_.out;
@@ -326,11 +321,9 @@ TEST(Sweep, TheTestPartDecidesNothing) {
 TEST_F(FinetuneTest, ANewHeadOfRegressionBeginsAtTheMean) {
   write_bytes(folder_ / "train.csv",
               "text,score\nthe sea,998\nold men,1000\nmen sang,1001\npale stars,1001\n");
-  write_bytes(folder_ / "run.yaml",
-              tiny_model +
-                  "steps: 1}\n"
-                  "task: {kind: regression, train: [train.csv], validation: [train.csv], "
-                  "columns: {text: text, label: score}}\n");
+  write_task_run("steps: 1",
+                 "kind: regression, train: [train.csv], validation: [train.csv], columns: {text: "
+                 "text, label: score}");
   run("finetune run.yaml --threads 1 --set optimizer.learning_rate=1e-9");
   EXPECT_NEAR(measured("mse", "train.csv"), 1.5, 0.5) << "the variance";
   run("finetune run.yaml --threads 1 --set model.from=run --set run_dir=next --set "
@@ -383,9 +376,9 @@ TEST_F(FinetuneTest, CheckPlansTheChoicesOfAList) {
   write_bytes(folder_ / "columns.jsonl", columns);
   const auto check = [&](const std::string& file, const std::string& choices,
                          const std::string& more) {
-    write_bytes(folder_ / "run.yaml",
-                tiny_model + "steps: 1}\ntask: {kind: choice, bad_rows: skip, train: [" + file +
-                    "], validation: [" + file + "], columns: {choices: [" + choices + "]}}\n");
+    write_task_run("steps: 1", "kind: choice, bad_rows: skip, train: [" + file +
+                                   "], validation: [" + file + "], columns: {choices: [" + choices +
+                                   "]}");
     const json plan = json::parse(run("check run.yaml --json --memory 1G" + more).out);
     return std::pair(plan.at("max_tokens_per_step"), plan.at("memory"));
   };
@@ -399,10 +392,9 @@ TEST_F(FinetuneTest, CheckPlansTheChoicesOfAList) {
 TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
   write_bytes(folder_ / "train.csv",
               "text,a,b,label\nthe sea,was calm,sang,A\nthe men,were calm,sang,B\n");
-  write_bytes(folder_ / "run.yaml", tiny_model +
-                                        "steps: 1}\ntask: {kind: choice, train: [train.csv], "
-                                        "validation: [train.csv], columns: {choices: [a, "
-                                        "b]}, labels: [A, B]}\n");
+  write_task_run("steps: 1",
+                 "kind: choice, train: [train.csv], validation: [train.csv], columns: {choices: "
+                 "[a, b]}, labels: [A, B]");
   train();
   run("evaluate run --file train.csv");
 }

@@ -36,10 +36,9 @@ TEST_F(FinetuneTest, LearnsANumberOfAPair) {
     }
     write_bytes(folder_ / name, text);
   }
-  write_bytes(folder_ / "run.yaml", tiny_model +
-                                        "epochs: 6}\ntask: {kind: regression, train: [train.csv], "
-                                        "validation: [dev.csv], columns: "
-                                        "{text: a, pair: b, label: score}}\n");
+  write_task_run("epochs: 6",
+                 "kind: regression, train: [train.csv], validation: [dev.csv], columns: {text: a, "
+                 "pair: b, label: score}");
   train();
   EXPECT_GE(measured("pearson", "dev.csv"), 0.95);
   EXPECT_NEAR(predicted("'the old' --pair 'sea was calm'")[0].at("value").get<double>(), 1.5, 0.5);
@@ -55,10 +54,7 @@ TEST_F(FinetuneTest, LearnsToTagWords) {
     }
     write_bytes(folder_ / name, text);
   }
-  write_bytes(
-      folder_ / "run.yaml",
-      tiny_model +
-          "epochs: 12}\ntask: {kind: tokens, train: [train.conll], validation: [dev.conll]}\n");
+  write_task_run("epochs: 12", "kind: tokens, train: [train.conll], validation: [dev.conll]");
   train();
   EXPECT_GE(measured("f1", "dev.conll"), 0.9);
   const json found = predicted("'the men sang'")[0];
@@ -86,9 +82,8 @@ TEST_F(FinetuneTest, LearnsToAnswer) {
     write_bytes(folder_ / name,
                 json{{"data", {{{"title", "t"}, {"paragraphs", paragraphs}}}}}.dump());
   }
-  write_bytes(folder_ / "run.yaml", tiny_model +
-                                        "epochs: 8}\ntask: {kind: questions, train: [train.json], "
-                                        "validation: [dev.json], stride: 4}\n");
+  write_task_run("epochs: 8",
+                 "kind: questions, train: [train.json], validation: [dev.json], stride: 4");
   train();
   expect_says(last_.err, " windows, ", "long contexts are cut");
   EXPECT_GE(measured("f1", "dev.json"), 0.8);
@@ -113,10 +108,9 @@ TEST_F(FinetuneTest, LearnsToChoose) {
     }
     write_bytes(folder_ / name, text);
   }
-  write_bytes(folder_ / "run.yaml", tiny_model +
-                                        "epochs: 6}\ntask: {kind: choice, train: [train.jsonl], "
-                                        "validation: [dev.jsonl], columns: "
-                                        "{text: before, choices: [endings], label: right}}\n");
+  write_task_run("epochs: 6",
+                 "kind: choice, train: [train.jsonl], validation: [dev.jsonl], columns: {text: "
+                 "before, choices: [endings], label: right}");
   train();
   EXPECT_GE(measured("accuracy", "dev.jsonl"), 0.9);
   EXPECT_EQ(predicted("'the old' --choice 'calm men' --choice 'calm sea'")[0][0].at("choice"),

@@ -105,10 +105,7 @@ TEST_F(TaskStatistics, JudgesTheWordsOfSentences) {
   std::string text;
   for (int i = 0; i < 12; ++i) text += "the O\nsea B-PLACE\nwas O\ncalm O\n\n";
   write_bytes(folder_ / "train.conll", text);
-  write_bytes(folder_ / "run.yaml",
-              tiny_model +
-                  "epochs: 1}\ntask: {kind: tokens, train: [train.conll], validation: "
-                  "[train.conll]}\n");
+  write_task_run("epochs: 1", "kind: tokens, train: [train.conll], validation: [train.conll]");
   train();
   run("report run --quiet --threads 1");
   const std::string page = read_bytes(folder_ / "run" / "report.html");
