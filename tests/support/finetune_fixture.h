@@ -18,9 +18,8 @@ using nlohmann::json;
 /// Settings of every toy task on text: a model with one layer, trained from scratch.
 inline const std::string tiny_model =
     "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
-    "max_position_embeddings: 32, "
-    "initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {num_landmarks: 8, "
-    "conv_kernel_size: 3}}\n"
+    "max_position_embeddings: 32, initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: "
+    "{num_landmarks: 8, conv_kernel_size: 3}}\n"
     "tokenizer: {path: tokenizer}\n"
     "data: {sequence_length: 32}\n"
     "run_dir: run\n"

@@ -10,8 +10,7 @@ namespace nystrom::testing {
 /// sanitizer would report.
 inline const std::string mpirun =
     "env ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-    "OMP_NUM_THREADS=1 "
-    "OMPI_MCA_btl_vader_single_copy_mechanism=none "
+    "OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
     "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none mpirun ";
 
 }  // namespace nystrom::testing

@@ -180,12 +180,10 @@ const Case command_lines[] = {
      "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see "
      "nystrom config --help"},
     {"unknown_recipe", "config smal",
-     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, "
-     "overnight, base, base-1024, base-2048, base-4096, modern-small, modern-base, warm-start, "
-     "sst2, "
+     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, overnight, "
+     "base, base-1024, base-2048, base-4096, modern-small, modern-base, warm-start, sst2, "
      "long-document, ner, squad, features, bags, embeddings, lra-listops, lra-text, lra-retrieval, "
-     "lra-image, "
-     "lra-pathfinder"},
+     "lra-image, lra-pathfinder"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
      "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config "
      "--markdown lists all"},
@@ -210,8 +208,7 @@ const Case command_lines[] = {
      "bench: model.hidden_size 100 is not divisible by num_attention_heads 12; each head "
      "takes an equal share of the width"},
     {"bench_convolution", "bench --conv 4",
-     "bench: model.attention.conv_kernel_size is 4; expected an odd whole number at least "
-     "1"},
+     "bench: model.attention.conv_kernel_size is 4; expected an odd whole number at least 1"},
     {"bench_vocabulary", "bench --set model.vocab_size=4",
      "--set model.vocab_size=4: bench reads random tokens, of a vocabulary of at least 5; leave it "
      "out"},
@@ -241,8 +238,7 @@ const Case models[] = {
      "and pytorch_model.bin.index.json"},
     {"truncated_weights", "forward truncated --quiet --input batch.safetensors --output o",
      "truncated/model.safetensors: tensor nystromformer.encoder.layer.1.output.dense.weight ends "
-     "at byte 20640 of the data, but "
-     "the file has only 20639: it is cut short"},
+     "at byte 20640 of the data, but the file has only 20639: it is cut short"},
     {"no_batch", "forward model --quiet --input absent.safetensors --output o",
      "absent.safetensors: cannot open: No such file or directory"},
     {"no_output_folder", "forward model --quiet --input batch.safetensors --output absent/o",
@@ -251,10 +247,9 @@ const Case models[] = {
      "occupied: exists already; remove it, or give --output another name"},
     {"unknown_key", FORWARD "--set model.attention.landmarks=3",
      "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of "
-     "kind, layers, window, window_layers, semantics, num_landmarks, "
-     "landmark_source, inverse, inverse_iterations, conv_kernel_size, num_features, "
-     "projected_length, projection_sharing, num_hashes, "
-     "bucket_size, random_seed"},
+     "kind, layers, window, window_layers, semantics, num_landmarks, landmark_source, inverse, "
+     "inverse_iterations, conv_kernel_size, num_features, projected_length, projection_sharing, "
+     "num_hashes, bucket_size, random_seed"},
     {"no_key", FORWARD "--set foo",
      "--set foo: expected key=value, such as optimizer.learning_rate=3e-4"},
 };
@@ -266,8 +261,7 @@ const Case configurations[] = {
     {"folder_as_configuration", "pretrain occupied", "occupied: is not a regular file"},
     {"text_as_configuration", "pretrain text.txt",
      "text.txt:1:1: got 'the sea was calm and the old ships sailed home under pale stars the sea "
-     "was calm…', expected sections such as "
-     "'model:'"},
+     "was calm…', expected sections such as 'model:'"},
     {"several_errors", "pretrain two_errors.yaml",
      "two_errors.yaml:1:1: unknown key 'sead'; did you mean 'seed'?\n"
      "two_errors.yaml:2:22: model.hidden_size: got '-4', expected a whole number at least 1"},
@@ -275,12 +269,10 @@ const Case configurations[] = {
      "training.dtype: f16 is computed only on GPUs; use bf16 or f32, or --device cuda"},
     {"zero_and_lamb", PRETRAIN "training.zero=1 --set optimizer.name=lamb",
      "--set optimizer.name=lamb: training.zero 1 and optimizer.name lamb exclude each other; lamb "
-     "needs "
-     "whole parameters: set training.zero to 0, or optimizer.name to adamw"},
+     "needs whole parameters: set training.zero to 0, or optimizer.name to adamw"},
     {"generator", PRETRAIN "pretraining.generator.hidden_size=7",
      "--set pretraining.generator.hidden_size=7: pretraining.objective is masked, but other "
-     "options "
-     "of pretraining are set; set it to replaced_tokens, or leave them out"},
+     "options of pretraining are set; set it to replaced_tokens, or leave them out"},
     {"discriminator_of_swapped_text",
      PRETRAIN "pretraining.objective=replaced_tokens --set masking.sentence_order=true",
      "--set masking.sentence_order=true: pretraining.objective replaced_tokens and "
@@ -301,8 +293,7 @@ const Case configurations[] = {
     {"order_across_documents",
      PRETRAIN "masking.sentence_order=true --set data.cross_documents=true",
      "--set data.cross_documents=true: masking.sentence_order and data.cross_documents exclude "
-     "each other; both segments come from one "
-     "document"},
+     "each other; both segments come from one document"},
     {"isolated_across_documents", PRETRAIN "data.packing=isolated --set data.cross_documents=true",
      "--set data.cross_documents=true: data.packing isolated and "
      "data.cross_documents exclude each other; isolated pieces are each of one document"},
@@ -314,17 +305,14 @@ const Case configurations[] = {
      "each segment has a type of its own"},
     {"causal", PRETRAIN "model.causal=true",
      "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: "
-     "landmarks are means over the whole "
-     "sequence, so every position would see the future"},
+     "landmarks are means over the whole sequence, so every position would see the future"},
     {"vast", PRETRAIN "model.hidden_size=4000000000",
      "--set model.hidden_size=4000000000: model.hidden_size 4000000000, intermediate_size 32, "
      "num_hidden_layers 1, vocab_size 26, the lengths of tables and the widths of projections make "
      "about 6.4e+19 parameters; expected at most 1e+13: lower them"},
     {"long_sequences", PRETRAIN "data.sequence_length=64",
      "--set data.sequence_length=64: data.sequence_length 64 exceeds model.max_position_embeddings "
-     "32; shorten the sequences or enlarge "
-     "the "
-     "model's position table"},
+     "32; shorten the sequences or enlarge the model's position table"},
     {"two_validations", PRETRAIN "'data.validation=[text.txt]'",
      "--set data.validation=[text.txt]: data.validation_fraction and data.validation exclude each "
      "other; give one of them"},
@@ -364,17 +352,13 @@ const Case configurations[] = {
      "of steps; expected whole numbers, as in {0: 16, 300: 32}"},
     {"lengths_of_descending_steps",
      PRETRAIN "'data.length_schedule={0: 8, 9: 16, 5: 32}' --set training.steps=20",
-     "data.length_schedule has 5 after 9; its "
-     "steps must ascend"},
+     "data.length_schedule has 5 after 9; its steps must ascend"},
     {"lengths_that_fall", PRETRAIN "'data.length_schedule={0: 32, 1: 32}'",
-     "data.length_schedule 1: 32 is not more than 32 "
-     "before; its numbers must grow"},
+     "data.length_schedule 1: 32 is not more than 32 before; its numbers must grow"},
     {"lengths_that_end_short", PRETRAIN "'data.length_schedule={0: 8, 1: 16}'",
-     "data.length_schedule ends with 16, but "
-     "data.sequence_length is 32; make them equal"},
+     "data.length_schedule ends with 16, but data.sequence_length is 32; make them equal"},
     {"lengths_that_do_not_divide", PRETRAIN "'data.length_schedule={0: 12, 1: 32}'",
-     "data.length_schedule 0: 12 does not divide "
-     "data.sequence_length 32"},
+     "data.length_schedule 0: 12 does not divide data.sequence_length 32"},
     {"lengths_after_the_end", PRETRAIN "'data.length_schedule={0: 16, 2: 32}'",
      "data.length_schedule reaches 32 after 2 "
      "steps, but training.steps is 2; begin earlier, or leave this number out"},
@@ -431,8 +415,7 @@ const Case texts[] = {
 
 const Case tasks[] = {
     {"no_task", "finetune base.yaml --quiet",
-     "task names neither recipe nor kind; name one, such as task: {kind: "
-     "classification, …}"},
+     "task names neither recipe nor kind; name one, such as task: {kind: classification, …}"},
     {"texts_and_a_task_for_pretraining", "pretrain task.yaml --quiet --set 'data.train=[text.txt]'",
      "data.train is of text files to pretrain on, and section task names the files here; leave it "
      "out"},
@@ -476,8 +459,7 @@ const Case tasks[] = {
     {"loss_of_inputs",
      "pretrain task.yaml --quiet --set task.kind=embeddings --set embedding_loss.temperature=0.1",
      "section embedding_loss is for nystrom finetune, and pretraining reads the inputs alone; "
-     "leave "
-     "it out"},
+     "leave it out"},
     {"loss_of_vectors", FINETUNE "embedding_loss.temperature=0.1",
      "--set embedding_loss.temperature=0.1: section embedding_loss is for tasks of kind "
      "embeddings; leave it out"},
@@ -514,30 +496,25 @@ const Case tasks[] = {
      "f1_macro, matthews, auc, balanced_accuracy, kappa, loss"},
     {"other_number_of_choices",
      FINETUNE "task.kind=choice --set 'task.columns={text: text, choices: [endings]}' --set "
-              "'task.train=[two.jsonl]' --set "
-              "'task.validation=[three.jsonl]'",
+              "'task.train=[two.jsonl]' --set 'task.validation=[three.jsonl]'",
      "task.validation: its examples have 3 choices, those of task.train 2; all need as many"},
     {"task_without_kind", "finetune base.yaml --set 'task.train=[train.tsv]'",
      "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, "
-     "tokens, questions, choice, features or embeddings, or "
-     "a task.recipe"},
+     "tokens, questions, choice, features or embeddings, or a task.recipe"},
     {"task_without_kind_in_check", "check base.yaml --set 'task.train=[train.tsv]'",
      "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, "
-     "tokens, questions, choice, features or embeddings, or "
-     "a task.recipe"},
+     "tokens, questions, choice, features or embeddings, or a task.recipe"},
     {"small_model_in_check", "check task.yaml --set model.vocab_size=35",
      "task.yaml: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it "
      "out"},
     {"another_model_in_check", "check task.yaml --set model.type_vocab_size=1",
      "task.yaml: model.from: base: the weights do not fit the model; mismatched: "
-     "nystromformer.embeddings.token_type_embeddings.weight is "
-     "[2, 6], expected [1, 6]"},
+     "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, 6]"},
     {"another_model_to_pretrain_in_check",
      "check base.yaml --set model.type_vocab_size=1 --set 'data.train=[text.txt]' --set "
      "data.validation_fraction=0.1",
      "base.yaml: model.from: base: the weights do not fit the model; mismatched: "
-     "nystromformer.embeddings.token_type_embeddings.weight is "
-     "[2, 6], expected [1, 6]"},
+     "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, 6]"},
     {"wide_stride_in_check", "check task.yaml --set task.kind=questions --set task.stride=128",
      "task.yaml: task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens "
      "of context beside a long question"},
@@ -575,9 +552,8 @@ const Case tasks[] = {
      "--set model.embed_dim=5: model.pairs are towers, but input features (embed_dim) come one "
      "sequence a sample; set pairs to joined"},
     {"images_of_other_tokens",
-     FINETUNE
-     "'task.train=[image.bin]' --set task.recipe=cifar10 --set 'task.validation=[image.bin]' --set "
-     "'task.columns={text: null, label: null}'",
+     FINETUNE "'task.train=[image.bin]' --set task.recipe=cifar10 --set "
+              "'task.validation=[image.bin]' --set 'task.columns={text: null, label: null}'",
      "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: "
      "bytes"},
     {"listops_into_a_folder_in_use", "listops base", "base: is not empty; name a new folder"},
@@ -592,16 +568,13 @@ const Case tasks[] = {
      "model of the hub is fetched by: hf download absent"},
     {"another_model", FINETUNE "model.type_vocab_size=1",
      "base: the weights do not fit the model; mismatched: "
-     "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, "
-     "6]"},
+     "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, 6]"},
     {"another_number_of_positions", FINETUNE "model.max_position_embeddings=64",
      "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a "
      "longer table"},
     {"longer_than_the_model", FINETUNE "data.sequence_length=48",
      "--set data.sequence_length=48: data.sequence_length 48 exceeds model.max_position_embeddings "
-     "24; shorten the sequences or enlarge "
-     "the "
-     "model's position table"},
+     "24; shorten the sequences or enlarge the model's position table"},
     {"width_without_features",
      FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
      "task.train: train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'; name the "
@@ -635,9 +608,8 @@ const Case tasks[] = {
     {"task_of_a_masked_lm", "evaluate base --quiet --file train.tsv",
      "base: is a masked language model and does no task; --text and --minimal-pairs evaluate it"},
     {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",
-     "--text and --file are given; --text and --minimal-pairs are for masked language "
-     "models, --file for tasks, "
-     "--retrieval, --pairs and --classify for vectors; give one of them"},
+     "--text and --file are given; --text and --minimal-pairs are for masked language models, "
+     "--file for tasks, --retrieval, --pairs and --classify for vectors; give one of them"},
     {"option_of_training", "evaluate base --quiet --file train.tsv --set training.steps=3",
      "--set training.steps=3: this command takes options of model, task, data"},
     {"way_to_extend", "extend base longer --length 48 --positions zeros",

@@ -106,8 +106,7 @@ TEST_F(CheckTest, TellsWhetherTheRunFits) {
 TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
   expect_errors("run.yaml --set model.hidden_size=9 --set masking.mask=0.95",
                 "--set model.hidden_size=9: model.hidden_size 9 is not divisible by "
-                "num_attention_heads 2; each head takes an equal share "
-                "of the width\n"
+                "num_attention_heads 2; each head takes an equal share of the width\n"
                 "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more "
                 "than 1; the rest stays unchanged");
 }
@@ -118,8 +117,7 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
       " matches no file; relative names start at the current folder " + here();
   expect_errors(
       "run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] --set "
-      "tokenizer.path=no "
-      "--set model.embed_dim=3 --set model.norm=pre --set model.positions=none",
+      "tokenizer.path=no --set model.embed_dim=3 --set model.norm=pre --set model.positions=none",
       "run.yaml: model.embed_dim is set, but pretraining predicts tokens of text; leave it out\n"
       "run.yaml: data.train: 'no.txt'" +
           nowhere +
@@ -144,9 +142,8 @@ TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
   run("check run.yaml");  // the number of steps may change
   expect_errors(
       "run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
-      "run.yaml: run_dir: run: holds a run with other settings; changed: "
-      "optimizer.learning_rate (0.0001, now 0.5), seed (42, now 1); choose another run_dir, or "
-      "undo the changes");
+      "run.yaml: run_dir: run: holds a run with other settings; changed: optimizer.learning_rate "
+      "(0.0001, now 0.5), seed (42, now 1); choose another run_dir, or undo the changes");
 }
 
 TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
@@ -311,9 +308,8 @@ TEST_F(PlantedData, LengthsAreCounted) {
 
 TEST_F(PlantedData, BytesFillASequenceWithoutTokensAroundThem) {
   const auto train = report(
-                         "--set tokenizer.path=null --set tokenizer.builtin=bytes "
-                         "--set data.sequence_length=19 "
-                         "--set model.max_position_embeddings=19")
+                         "--set tokenizer.path=null --set tokenizer.builtin=bytes --set "
+                         "data.sequence_length=19 --set model.max_position_embeddings=19")
                          .at("data")
                          .at("train");
   const auto longer = [](const std::string& line) { return line.size() >= 19 + 2; };
@@ -427,10 +423,8 @@ TEST(CorpusStatistics, WarnsOfPaddingAndOfTooFewEpochs) {
   report.padding = 0.5;
   EXPECT_EQ(data_warnings(report), Lines{});
   report.padding = 0.756;
-  EXPECT_EQ(
-      data_warnings(report),
-      Lines{"76 % of the positions of a batch hold no token; lower data.sequence_length, or set "
-            "data.packing to isolated"});
+  EXPECT_EQ(data_warnings(report), Lines{"76 % of the positions of a batch hold no token; lower "
+                                         "data.sequence_length, or set data.packing to isolated"});
   EXPECT_EQ(epoch_warnings(1), Lines{});
   EXPECT_EQ(epoch_warnings(100), Lines{});
   EXPECT_EQ(

@@ -101,12 +101,11 @@ TEST(Completion, WorksInFish) {
 TEST(Completion, WorksInZsh) {
   const TemporaryFolder folder;
   if (run_command(folder, "sh -c 'command -v zsh'").code != 0) GTEST_SKIP() << "no zsh";
-  const Outcome outcome =
-      run_command(folder,
-                  "zsh -f -c 'source <(\"$0\" --completion zsh); whence -w _nystrom; "
-                  "COMP_WORDS=(nystrom pre); COMP_CWORD=1; emulate ksh -c _nystrom; "
-                  "echo ${COMPREPLY[*]}' '" +
-                      build_folder().string() + "/nystrom'");
+  const Outcome outcome = run_command(
+      folder,
+      "zsh -f -c 'source <(\"$0\" --completion zsh); whence -w _nystrom; COMP_WORDS=(nystrom pre); "
+      "COMP_CWORD=1; emulate ksh -c _nystrom; echo ${COMPREPLY[*]}' '" +
+          build_folder().string() + "/nystrom'");
   // zsh itself leaves the words that begin otherwise out.
   EXPECT_TRUE(outcome.out.starts_with("_nystrom: function\ndoctor config check prepare "))
       << outcome.out << outcome.err;

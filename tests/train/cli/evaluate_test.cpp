@@ -203,8 +203,7 @@ TEST_F(EvaluateTest, RefusesOtherLengthsThanTheOneOfTransformers) {
       "model --quiet --text text.txt --set model.attention.semantics=transformers --set "
       "data.sequence_length=16",
       "data.sequence_length 16: with attention.semantics transformers this model takes only 24; "
-      "--set data.sequence_length=24, or --set "
-      "model.attention.semantics=nystrom");
+      "--set data.sequence_length=24, or --set model.attention.semantics=nystrom");
 }
 
 TEST_F(EvaluateTest, ASignalLeavesNothingBehind) {

@@ -275,9 +275,7 @@ const Case cases[] = {
      "' ': the text is empty; give a text with [MASK] where a word is to be filled in"},
     {"too_long", "model $(printf '[MASK]%.0s' $(seq 23))",
      "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens, the "
-     "special ones included, the model takes at "
-     "most 24; "
-     "shorten it"},
+     "special ones included, the model takes at most 24; shorten it"},
     {"not_utf8", "model \"$(printf 'a \\377 [MASK]')\"",
      "'a \\xff [MASK]': the text is not valid UTF-8 at byte 2"},
     {"more_than_there_are", "model --top-k 37 '[MASK]'",

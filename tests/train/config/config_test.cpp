@@ -114,8 +114,7 @@ const Bad values[] = {
      "run.yaml:1:42: duplicate key 'model.attention.layers.3'; first given in line 1: remove one"},
     {"LayersBeyond", "model: {attention: {layers: {8-12: softmax}}}",
      "run.yaml:1:21: model.attention.layers '8-12' exceeds num_hidden_layers 12, whose layers "
-     "count "
-     "from 0; lower it"},
+     "count from 0; lower it"},
     {"OverlappingLayers", "model: {attention: {layers: {0-3: softmax, 3: linear}}}",
      "run.yaml:1:21: model.attention.layers '3' and '0-3' both name layer 3; name each layer once"},
     {"NoRangeOfLayers", "model: {attention: {layers: {3-0: softmax}}}",
@@ -153,8 +152,7 @@ const Bad rules[] = {
      "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
     {"Home", "data: {cache: ~/cache}",
      "run.yaml:1:8: data.cache is '~/cache', and only a shell replaces ~; write the folder out, "
-     "such "
-     "as /home/me/runs"},
+     "such as /home/me/runs"},
     {"Variable", "run_dir: ${HOME}/runs",
      "run.yaml:1:1: run_dir is '${HOME}/runs', and only a shell replaces variables; write the "
      "folder out, such as /home/me/runs"},
@@ -292,8 +290,7 @@ const Bad texts[] = {
      "run.yaml:1:8: anchors (&name) are not supported; write the value where it is used"},
     {"Alias", "model: *m",
      "run.yaml:1:8: not valid YAML: the referenced anchor is not defined; quote patterns that "
-     "begin "
-     "with *, as in '**/*.txt'"},
+     "begin with *, as in '**/*.txt'"},
     {"Tag", "seed: !!int 3", "run.yaml:1:7: tags (!name) are not supported; write the plain value"},
     {"Deep", "model: " + std::string(40, '[') + std::string(40, ']'),
      "run.yaml:1:39: nested deeper than 32 levels"},
@@ -362,8 +359,7 @@ const Bad overrides[] = {
      "remove one"},
     {"Rule", "schedule.warmup_steps=600000",
      "--set schedule.warmup_steps=600000: schedule.warmup_steps 600000 exceeds training.steps "
-     "500000; the learning rate would never reach "
-     "its peak"},
+     "500000; the learning rate would never reach its peak"},
     {"ControlCharacter", "a\n=1",
      "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of " SECTIONS},
 };
@@ -608,8 +604,7 @@ TEST(ModelOverrides, CheckTheResult) {
   const std::string heads[] = {"model.num_attention_heads=5"};
   EXPECT_EQ(input_error([&] { override_model(model, "config.json", heads); }),
             "--set model.num_attention_heads=5: model.hidden_size 768 is not divisible by "
-            "num_attention_heads 5; each head takes an equal "
-            "share of the width");
+            "num_attention_heads 5; each head takes an equal share of the width");
 }
 
 /// A visitor that gives one option another value: the `target`-th in the order of the fields.

@@ -68,8 +68,7 @@ TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
   EXPECT_EQ(refused(run_command(folder, "env WORLD_SIZE=2 RANK=0 '" + build_folder().string() +
                                             "/nystrom' pretrain run.yaml")),
             "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or "
-            "srun: mpirun -np 2 nystrom …; unset it to "
-            "train in one process\n");
+            "srun: mpirun -np 2 nystrom …; unset it to train in one process\n");
 }
 
 TEST(Processes, TorchrunsVariablesTellThePlace) {
@@ -125,8 +124,7 @@ TEST_F(HangDetectorTest, NamesTheMissingRank) {
   EXPECT_FALSE(last.waiting(7, 5).has_value()) << "the lowest one is to tell";
   const std::string message =
       "no answer from rank 1 on node within 4 seconds (training.timeout); all processes end; the "
-      "same command goes on from "
-      "the last checkpoint";
+      "same command goes on from the last checkpoint";
   EXPECT_EQ(first.waiting(7, 4), message);
   EXPECT_EQ(last.waiting(7, 6), message);
 }

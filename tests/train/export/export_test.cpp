@@ -55,11 +55,10 @@ TEST_F(ExportTest, KeepsHowTextIsCutIntoWords) {
   nlohmann::json wrong = config_json();
   wrong["nystrom_task"]["word_cut"] = "letters";
   write_bytes(target() / "config.json", wrong.dump());
-  EXPECT_EQ(
-      input_error([&] { settings_of(exported, std::nullopt, {}); }),
-      (target() / "config.json").string() +
-          ": --set task.word_cut=\"letters\": task.word_cut: got the text 'letters', expected "
-          "spaces or words or ideographs or characters");
+  EXPECT_EQ(input_error([&] { settings_of(exported, std::nullopt, {}); }),
+            (target() / "config.json").string() +
+                ": --set task.word_cut=\"letters\": task.word_cut: got the text 'letters', "
+                "expected spaces or words or ideographs or characters");
 }
 
 TEST_F(ExportTest, KeepsTheWeightsBitByBit) {
@@ -385,11 +384,9 @@ struct Refusal : Named {
 
 const Refusal refusals[] = {
     {"features", make_sequence_block,
-     "the input is features (embed_dim 5), and transformers' Nyströmformer "
-     "takes token ids"},
+     "the input is features (embed_dim 5), and transformers' Nyströmformer takes token ids"},
     {"pre_norm", [](ModelConfig& c) { c.norm = Norm::pre; },
-     "norm is pre, and transformers' Nyströmformer normalises after each "
-     "residual only"},
+     "norm is pre, and transformers' Nyströmformer normalises after each residual only"},
     {"baseline", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
      "attention.kind is linear, and transformers' Nyströmformer has Nyström "
      "and exact attention only"},
@@ -406,12 +403,10 @@ const Refusal refusals[] = {
      "attention.layers mixes Nyström and exact attention, and transformers' Nyströmformer has one "
      "kind in all layers"},
     {"no_positions", [](ModelConfig& c) { c.positions = Positions::none; },
-     "positions are none, and transformers' Nyströmformer always adds position "
-     "embeddings"},
+     "positions are none, and transformers' Nyströmformer always adds position embeddings"},
     {"indivisible", [](ModelConfig& c) { c.segment_means_seq_len = 8; },
-     "num_landmarks 3 does not divide the sequence length 8 "
-     "(segment_means_seq_len), which transformers cuts into "
-     "equal segments"},
+     "num_landmarks 3 does not divide the sequence length 8 (segment_means_seq_len), which "
+     "transformers cuts into equal segments"},
     {"too_long", [](ModelConfig& c) { c.segment_means_seq_len = 12; },
      "segment_means_seq_len 12 exceeds max_position_embeddings 9, and "
      "transformers needs rows of just that length"},
@@ -431,8 +426,7 @@ TEST_P(ExportRefusal, SaysWhy) {
   GetParam().change(config);
   EXPECT_EQ(input_error([&] { exported_config(config, plain); }),
             std::string("cannot be exported for transformers' own class: ") + GetParam().message +
-                "; leave out --format transformers, and the folder holds a class that computes "
-                "it");
+                "; leave out --format transformers, and the folder holds a class that computes it");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals), case_name);
@@ -547,8 +541,7 @@ TEST_F(ExportTest, TheProgramSaysWhatIsDifferent) {
   EXPECT_EQ(run("export source target --format transformers").err,
             "note: source has no tokenizer, so neither has the export\n"
             "note: transformers computes another Nyström attention than nystrom: landmarks and "
-            "convolution see padding, and the texts of a batch "
-            "share a scaling factor\n");
+            "convolution see padding, and the texts of a batch share a scaling factor\n");
   EXPECT_EQ(last_.out, "target: " + std::to_string(Model(masked_lm_config()).parameters().count()) +
                            " parameters; README.md, config.json, model.safetensors\n");
 }

@@ -189,8 +189,7 @@ TEST(ExportNotes, SayWhatTransformersComputesOtherwise) {
   config.attention.inverse = Inverse::exact;
   EXPECT_EQ(export_notes(config),
             (Names{"transformers computes another Nyström attention than nystrom: landmarks and "
-                   "convolution see padding, and the texts of a batch "
-                   "share a scaling factor",
+                   "convolution see padding, and the texts of a batch share a scaling factor",
                    "transformers inverts by six iterations; this model's inverse is exact",
                    "transformers takes landmarks from queries and from keys; this model takes both "
                    "from the keys"}));

@@ -179,9 +179,8 @@ TEST_F(ExtendTest, RefusesWhatIsNoExtension) {
                "--landmarks 49 exceeds --length 48; a sequence has no more landmarks than tokens");
   expect_error("base longer --length 50 --set model.attention.semantics=transformers",
                "base with 50 positions: attention.num_landmarks 3 does not divide "
-               "segment_means_seq_len 50, as attention.semantics "
-               "transformers needs (Hugging Face refuses it too); change it or set "
-               "attention.semantics to nystrom");
+               "segment_means_seq_len 50, as attention.semantics transformers needs (Hugging Face "
+               "refuses it too); change it or set attention.semantics to nystrom");
   expect_error("base longer", "--length is required; see nystrom extend --help");
   expect_error("base base --length 48", "base: is not empty; name a new folder");
 }

@@ -82,8 +82,7 @@ const Case cases[] = {
      "attention_mask is f64; expected i64, i32 or u8"},
     {"misspelt_mask", plain, "atention_mask", shaped({2, 4}),
      "the model has no use for the input tensor atention_mask; did you mean 'attention_mask'?; it "
-     "takes attention_mask, input_ids, "
-     "token_type_ids"},
+     "takes attention_mask, input_ids, token_type_ids"},
     {"type_beyond_types", plain, "token_type_ids", shaped({2, 4}, {2, 1, 1, 1, 1, 1, 1, 1}),
      "token_type_ids[0, 0] is 2; expected 0 … 1"},
     {"types_of_other_shape", plain, "token_type_ids", shaped({1, 4}),
@@ -103,8 +102,7 @@ const Case cases[] = {
      "start_positions is [2, 4]; expected [2]"},
     {"labels_of_questions", questions, "labels", shaped({2}),
      "the model has no use for the input tensor labels; it takes attention_mask, end_positions, "
-     "input_ids, start_positions, "
-     "token_type_ids"},
+     "input_ids, start_positions, token_type_ids"},
     {"choices_of_rank_2", choice, "input_ids", shaped({2, 4}),
      "input_ids are [2, 4]; expected [b, choices, n]"},
     {"no_choices", choice, "input_ids", shaped({2, 0, 4}),
@@ -129,8 +127,7 @@ const Case cases[] = {
      "features is i64; expected f32"},
     {"transformers_length", [](C& c) { c.attention.semantics = Semantics::transformers; }, "", none,
      "semantics transformers needs sequences padded to segment_means_seq_len 9, got length 4; pad "
-     "them, or set "
-     "model.attention.semantics=nystrom"},
+     "them, or set model.attention.semantics=nystrom"},
 };
 
 class ForwardErrors : public ::testing::TestWithParam<Case> {};

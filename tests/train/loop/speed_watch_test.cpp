@@ -29,8 +29,7 @@ TEST(SpeedWatch, NamesOtherPrograms) {
   // In 5 seconds 3 of its own, and 10 on the whole machine.
   const std::string message = message_of(watch, times, {3, 10}, 100).value_or("");
   EXPECT_TRUE(
-      message.starts_with("step 50: 200 tokens/s, 1000 at step 10; other programs use 1.4 "
-                          "of "))
+      message.starts_with("step 50: 200 tokens/s, 1000 at step 10; other programs use 1.4 of "))
       << message;
   EXPECT_TRUE(message.ends_with("; end them, or start this run with fewer --threads")) << message;
 }

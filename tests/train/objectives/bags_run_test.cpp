@@ -24,8 +24,7 @@ class BagsRun : public ProgramTest {
         "run_dir: run\nmodel: {norm: pre, positions: none, hidden_size: 16, "
         "num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, pooling: " +
             pooling +
-            ", hidden_dropout_prob: 0.0, attention: {num_landmarks: "
-            "8, conv_kernel_size: null}}\n"
+            ", hidden_dropout_prob: 0.0, attention: {num_landmarks: 8, conv_kernel_size: null}}\n"
             "task: {kind: features, train: [slides.csv], features_folder: bags, folds: 3, " +
             columns + more +
             "}\noptimizer: {learning_rate: 3.0e-3}\nlogging: {tensorboard: false}\n"
@@ -109,10 +108,8 @@ TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
   bool refused = false;
   for (int fold = 0; fold < 3; ++fold)
     refused |=
-        run_program(folder_,
-                    "check run.yaml --data --set task.train=[leak.csv] "
-                    "--set task.fold=" +
-                        std::to_string(fold))
+        run_program(folder_, "check run.yaml --data --set task.train=[leak.csv] --set task.fold=" +
+                                 std::to_string(fold))
             .err.find("have the same features, and are in different parts") != std::string::npos;
   EXPECT_TRUE(refused);
   expect_says(refusal("finetune run.yaml --seeds 2 --folds all"), "--seeds and --folds");

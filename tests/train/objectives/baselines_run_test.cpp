@@ -45,8 +45,7 @@ TEST_P(RivalRun, IsPretrainedResumedAndEvaluated) {
   if (GetParam().first == std::string("linformer")) return;  // has weights for each position
   run("extend resumed longer --length 40");
   run("pretrain run.yaml --threads 1 --set run_dir=more --set model.from=longer --set "
-      "model.max_position_embeddings=40 --set "
-      "data.sequence_length=40 --set training.steps=1");
+      "model.max_position_embeddings=40 --set data.sequence_length=40 --set training.steps=1");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RivalRun, ::testing::ValuesIn(kinds),

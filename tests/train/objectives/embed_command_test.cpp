@@ -133,8 +133,7 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
       {"embed model texts.txt --output v.npy",
        "v.npy: exists already; remove it, or give --output another name"},
       {"embed model absent.txt",
-       "absent.txt: no such file or folder; --as-text takes it for a "
-       "text"},
+       "absent.txt: no such file or folder; --as-text takes it for a text"},
       {"embed model ''", "TEXT is empty; give a text, or the name of a file"},
       {"embed model model",
        "model: is a folder, and --document reads each file in it as one text; "
@@ -169,8 +168,7 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
        "models, --file for tasks, "
        "--retrieval, --pairs and --classify for vectors; give one of them"},
       {"evaluate model --text a --split dev",
-       "--split is for --retrieval; with --text leave it "
-       "out"},
+       "--split is for --retrieval; with --text leave it out"},
       {"evaluate model --text a --dimensions 3",
        "--dimensions is for --retrieval, --pairs and --classify; with --text leave it out"},
       {"evaluate model --classify a.tsv",

@@ -261,8 +261,7 @@ TEST_F(EmbeddingTest, WrongInputsAreRefused) {
       "accuracy");
   set("text: query, pair: answer", "matryoshka_dimensions: [64]");
   expect_refused(
-      "embedding_loss.matryoshka_dimensions has 64, and vectors have 32 dimensions; "
-      "leave it out");
+      "embedding_loss.matryoshka_dimensions has 64, and vectors have 32 dimensions; leave it out");
   set("text: query, pair: answer, label: score", "name: cosent, symmetric: true", "max_score: 5, ");
   expect_refused(
       "embedding_loss.symmetric: the loss cosent has no such option; leave it out, "

@@ -51,9 +51,8 @@ inline std::vector<double> write_features(const std::filesystem::path& path, boo
 
 inline const std::string features_model =
     "model: {norm: pre, positions: none, embed_dim: 3, hidden_size: 16, num_hidden_layers: 1, "
-    "num_attention_heads: 2, intermediate_size: "
-    "16, initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {landmark_source: keys, "
-    "num_landmarks: 4, conv_kernel_size: null}}\n"
+    "num_attention_heads: 2, intermediate_size: 16, initializer_range: 0.1, hidden_dropout_prob: "
+    "0.0, attention: {landmark_source: keys, num_landmarks: 4, conv_kernel_size: null}}\n"
     "data: {sequence_length: 8}\nrun_dir: run\noptimizer: {learning_rate: 1.0e-2}\nlogging: "
     "{tensorboard: false}\n"
     "training: {dtype: f32, epochs: 12, batch_size: 32, micro_batch_size: 16}\n"

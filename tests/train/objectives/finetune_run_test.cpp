@@ -336,11 +336,9 @@ TEST_F(FinetuneTest, ANewHeadOfRegressionBeginsAtTheMean) {
 TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
   configure_classification("epochs: 2");
   const std::string message =
-      "schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 "
-      "make of 192 samples in batches of 16; "
-      "the "
-      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its "
-      "place\n";
+      "schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 make of "
+      "192 samples in batches of 16; the learning rate would never reach its peak: lower it, or "
+      "give schedule.warmup_share in its place\n";
   for (const char* command : {"finetune run.yaml --quiet", "check run.yaml --data",
                               "finetune run.yaml --quiet --seeds 2"}) {
     refusal(command + std::string(" --set schedule.warmup_steps=500"));
@@ -408,12 +406,11 @@ class StartTest : public FinetuneTest {
     TinyCheckpoint(folder_ / "base");
     write_classification("train.tsv", 32, 1);
     write_classification("dev.tsv", 16, 2);
-    write_bytes(folder_ / "run.yaml",
-                "{run_dir: run, model: {from: base}, training: {steps: 2, batch_size: 8, "
-                "micro_batch_size: 8, dtype: f32}, logging: "
-                "{tensorboard: false}, task: {kind: classification, train: [train.tsv], "
-                "validation: [dev.tsv], columns: {text: sentence, "
-                "label: label}}}\n");
+    write_bytes(
+        folder_ / "run.yaml",
+        "{run_dir: run, model: {from: base}, training: {steps: 2, batch_size: 8, micro_batch_size: "
+        "8, dtype: f32}, logging: {tensorboard: false}, task: {kind: classification, train: "
+        "[train.tsv], validation: [dev.tsv], columns: {text: sentence, label: label}}}\n");
   }
 };
 

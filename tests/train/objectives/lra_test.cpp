@@ -12,9 +12,8 @@ const std::string small_model =
     "optimizer: {learning_rate: 3.0e-3}\n"
     "logging: {tensorboard: false}\n"
     "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
-    "max_position_embeddings: 64, "
-    "initializer_range: 0.1, hidden_dropout_prob: 0.0, pooling: mean, attention: {num_landmarks: "
-    "8, conv_kernel_size: 3}";
+    "max_position_embeddings: 64, initializer_range: 0.1, hidden_dropout_prob: 0.0, pooling: mean, "
+    "attention: {num_landmarks: 8, conv_kernel_size: 3}";
 const std::string training =
     "training: {dtype: f32, batch_size: 16, micro_batch_size: 8, epochs: 6}\n";
 

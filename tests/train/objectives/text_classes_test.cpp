@@ -105,10 +105,9 @@ TEST_F(TextClassesTest, RowsThatAreLeftOutAreTold) {
 TEST_F(TextClassesTest, ATextHasOneLabel) {
   TaskConfig task;
   task.multi_label = true;
-  EXPECT_EQ(
-      message_of([&] { evaluate(task); }),
-      "task.multi_label is true, and the vectors are sorted into one class each; leave it out, "
-      "or give each text one label");
+  EXPECT_EQ(message_of([&] { evaluate(task); }),
+            "task.multi_label is true, and the vectors are sorted into one class each; leave it "
+            "out, or give each text one label");
 }
 
 TEST_F(TextClassesTest, WrongFilesAreRefused) {

@@ -83,10 +83,9 @@ TEST_F(VectorFileTest, SafetensorsHaveChecksums) {
   EXPECT_EQ(file.read("vectors").to_doubles(), vectors(0, rows).to_doubles());
   std::string bytes = read_bytes(path);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
-  EXPECT_EQ(problem("v.safetensors", bytes),
-            path.string() +
-                ": tensor vectors is damaged: its checksum is not that in "
-                "nystrom.integrity");
+  EXPECT_EQ(
+      problem("v.safetensors", bytes),
+      path.string() + ": tensor vectors is damaged: its checksum is not that in nystrom.integrity");
 }
 
 TEST_F(VectorFileTest, JsonLinesHaveTheTexts) {
@@ -181,10 +180,9 @@ TEST_F(VectorFileTest, AFileOfOthersIsNotTakenForAPart) {
   EXPECT_EQ(read_bytes(partial), "mine");
   fs::remove(partial);
   write_bytes(state, "[]");
-  EXPECT_EQ(message_of([&] { VectorWriter(folder_ / "v.npy", job()); }),
-            state.string() +
-                ": is no record of nystrom embed; move it, or give --output another "
-                "name");
+  EXPECT_EQ(
+      message_of([&] { VectorWriter(folder_ / "v.npy", job()); }),
+      state.string() + ": is no record of nystrom embed; move it, or give --output another name");
   EXPECT_EQ(read_bytes(state), "[]");
   EXPECT_FALSE(fs::exists(partial));
 }

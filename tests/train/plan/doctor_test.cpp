@@ -97,8 +97,7 @@ TEST(Doctor, SeesWhatAContainerMayUse) {
   const auto findings = examine_machine(root.path());
   EXPECT_EQ(line_of(findings, "memory"),
             "note 16.4 GB, 8.2 GB available; this container may use 1.0 GB; lower "
-            "training.micro_batch_size when memory "
-            "runs out; the result stays the same");
+            "training.micro_batch_size when memory runs out; the result stays the same");
   std::filesystem::remove(root / "sys/fs/cgroup/memory.max");
   put(root, "proc/self/cgroup", "4:memory:/box\n");
   put(root, "sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000\n");

@@ -272,10 +272,9 @@ TEST_F(CheckpointTest, ASecondTrainerIsRefused) {
     const RunLock second(temporary_.path());
     FAIL() << "expected a refusal";
   } catch (const InputError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              temporary_.path().string() +
-                  ": another process trains in this run directory; wait for it, or "
-                  "choose another run_dir");
+    EXPECT_EQ(std::string(error.what()), temporary_.path().string() +
+                                             ": another process trains in this run directory; wait "
+                                             "for it, or choose another run_dir");
   }
 }
 

@@ -191,12 +191,10 @@ const BadCase bad_cases[] = {
      ACTIVATIONS "\"\\u001b[2J\\x7f\""},
     {"Decoder", R"({"is_decoder": true})",
      "is_decoder: a causal Nyström model cannot be built: landmarks are means over the whole "
-     "sequence, so every position would see the "
-     "future; set it to false"},
+     "sequence, so every position would see the future; set it to false"},
     {"Causal", R"({"causal": true})",
      "causal: a causal Nyström model cannot be built: landmarks are means over the whole sequence, "
-     "so every position would see the "
-     "future; set it to false"},
+     "so every position would see the future; set it to false"},
     {"DecoderIsANumber", R"({"is_decoder": 1})", "is_decoder: expected true or false, got 1"},
     {"InverseCoefficient", R"({"inv_coeff_init_option": true})",
      "inv_coeff_init_option: true crashes in transformers, so no model was made with it; set it to "
@@ -246,17 +244,15 @@ const BadCase bad_cases[] = {
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
      "nystrom.nrom: unknown key; known are attention, bias, classifier_act, embed_dim, embedding, "
      "embedding_size, final_norm, first_attention_norm, head_transform, local_rope_theta, mlp, "
-     "norm, pairs, pooling, position_offset, positions, rope_theta, sentence_order, "
-     "transform_act"},
+     "norm, pairs, pooling, position_offset, positions, rope_theta, sentence_order, transform_act"},
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})",
      "nystrom.norm: expected one of post, pre, got \"layer\""},
     {"AttentionIsNull", R"({"nystrom": {"attention": null}})",
      "nystrom.attention: expected an object, got null"},
     {"AttentionUnknownKey", R"({"nystrom": {"attention": {"landmarks": 3}}})",
      "nystrom.attention.landmarks: unknown key; known are bucket_size, conv_kernel_size, inverse, "
-     "inverse_iterations, kind, "
-     "landmark_source, layers, num_features, num_hashes, num_landmarks, projected_length, "
-     "projection_sharing, random_seed, semantics, window, window_layers"},
+     "inverse_iterations, kind, landmark_source, layers, num_features, num_hashes, num_landmarks, "
+     "projected_length, projection_sharing, random_seed, semantics, window, window_layers"},
     {"AttentionKindOfLayers", R"({"nystrom": {"attention": {"layers": {"0": "sofmax"}}}})",
      "nystrom.attention.layers.0: expected one of nystrom, softmax, double_softmax, linear, "
      "performer, linformer, reformer, none, got \"sofmax\""},

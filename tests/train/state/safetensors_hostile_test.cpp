@@ -79,12 +79,10 @@ std::vector<HostileCase> frame_cases() {
        "last read: '\"\\xff'"},
       {"SurrogateInUtf8", file_of("{\"__metadata__\":{\"\xed\xa0\x80\":\"\"}}"),
        "header:1:20: syntax error while parsing object key - invalid string: ill-formed UTF-8 "
-       "byte; last read: '\"\\xed\\xa0'; expected "
-       "string literal"},
+       "byte; last read: '\"\\xed\\xa0'; expected string literal"},
       {"LoneSurrogateEscape", file_of(R"({"__metadata__":{"k":"\ud800"}})"),
        "header:1:29: syntax error while parsing value - invalid string: surrogate U+D800..U+DBFF "
-       "must be followed by U+DC00..U+DFFF; last "
-       "read: '\"\\ud800\"'"},
+       "must be followed by U+DC00..U+DFFF; last read: '\"\\ud800\"'"},
   };
 }
 

@@ -151,10 +151,9 @@ std::string refusal(const std::string& operations) {
 }
 
 TEST(Pickles, FunctionsAreNamedAndNotCalled) {
-  EXPECT_EQ(
-      refusal("cos\nsystem\n(S'ls'\ntR."),
-      "its pickle names os.system, which a state dict does not need; it is not executed; save "
-      "model.state_dict() alone, of plain tensors");
+  EXPECT_EQ(refusal("cos\nsystem\n(S'ls'\ntR."),
+            "its pickle names os.system, which a state dict does not need; it is not executed; "
+            "save model.state_dict() alone, of plain tensors");
   for (const std::string name :
        {"builtins\neval", "torch\nload", "torch._utils\n_rebuild_sparse_tensor",
         "torch.storage\nUntypedStorage", "numpy.core.multiarray\nscalar", "torch\nx.Storage"})
