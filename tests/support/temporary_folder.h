@@ -42,6 +42,12 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// A test with a folder of its own.
+class FolderTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
 /// Makes the folder of the file too.
 inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
   std::error_code ignored;

@@ -19,10 +19,8 @@ class CacheTest : public ProgramTest {
   CacheTest() {
     for (const std::string& entry : others_) fs::create_directories(folder_ / entry);
     write_bytes(folder_ / "tokens-00000000000000aa/notes.txt", "mine");
-    for (const std::string& entry : {a_, b_, c_}) {
-      fs::create_directories(folder_ / entry / "train");
+    for (const std::string& entry : {a_, b_, c_})
       write_bytes(folder_ / entry / "train" / "index.json", "12345");
-    }
   }
   std::vector<std::string> with_others(std::vector<std::string> entries) const {
     entries.insert(entries.end(), others_.begin(), others_.end());

@@ -34,10 +34,6 @@ class CheckTest : public ProgramTest {
     write_lines(folder_ / "validation.txt", validation_);
   }
 
-  void expect_errors(const std::string& arguments, const std::string& lines,
-                     Caller caller = Caller::here()) {
-    expect_refused("check " + arguments, lines, caller);
-  }
   std::string here() const { return fs::canonical(folder_.path()).string(); }
 
   Lines train_ = tiny_lines(30, 3), validation_ = tiny_lines(5, 4);
@@ -104,19 +100,20 @@ TEST_F(CheckTest, TellsWhetherTheRunFits) {
 }
 
 TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
-  expect_errors("run.yaml --set model.hidden_size=9 --set masking.mask=0.95",
-                "--set model.hidden_size=9: model.hidden_size 9 is not divisible by "
-                "num_attention_heads 2; each head takes an equal share of the width\n"
-                "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more "
-                "than 1; the rest stays unchanged");
+  expect_refused("check run.yaml --set model.hidden_size=9 --set masking.mask=0.95",
+                 "--set model.hidden_size=9: model.hidden_size 9 is not divisible by "
+                 "num_attention_heads 2; each head takes an equal share of the width\n"
+                 "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more "
+                 "than 1; the rest stays unchanged");
 }
 
 TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
   fs::create_directory(folder_ / "corpus");
   const std::string nowhere =
       " matches no file; relative names start at the current folder " + here();
-  expect_errors(
-      "run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] --set "
+  expect_refused(
+      "check run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] "
+      "--set "
       "tokenizer.path=no --set model.embed_dim=3 --set model.norm=pre --set model.positions=none",
       "run.yaml: model.embed_dim is set, but pretraining predicts tokens of text; leave it out\n"
       "run.yaml: data.train: 'no.txt'" +
@@ -131,8 +128,8 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
 }
 
 TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
-  expect_errors(
-      "run.yaml --set training.dtype=f16",
+  expect_refused(
+      "check run.yaml --set training.dtype=f16",
       "run.yaml: training.dtype: f16 is computed only on GPUs; use bf16 or f32, or --device cuda");
   run("check run.yaml --set training.dtype=f16 --memory 1G");  // a plan for other machines
 }
@@ -140,8 +137,8 @@ TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
   run("pretrain run.yaml --quiet --set training.steps=1");
   run("check run.yaml");  // the number of steps may change
-  expect_errors(
-      "run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
+  expect_refused(
+      "check run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
       "run.yaml: run_dir: run: holds a run with other settings; changed: optimizer.learning_rate "
       "(0.0001, now 0.5), seed (42, now 1); choose another run_dir, or undo the changes");
 }
@@ -151,15 +148,17 @@ TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
   const std::string by_default = "run.yaml --set schedule.warmup_steps=null --set training.steps=";
   EXPECT_EQ(run("check " + by_default + "10").err, "")
       << "a tenth of the steps is the one step of the run";
-  expect_errors(by_default + "30",
-                "run.yaml: run_dir: run: holds a run with other settings; changed: "
-                "schedule.warmup_steps (1, now null); choose another run_dir, or undo the changes");
+  expect_refused(
+      "check " + by_default + "30",
+      "run.yaml: run_dir: run: holds a run with other settings; changed: "
+      "schedule.warmup_steps (1, now null); choose another run_dir, or undo the changes");
 }
 
 TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
-  expect_errors("run.yaml --set model.vocab_size=35",
-                "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 pieces; "
-                "raise it, or leave it out");
+  expect_refused(
+      "check run.yaml --set model.vocab_size=35",
+      "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 pieces; "
+      "raise it, or leave it out");
 }
 
 TEST_F(CheckTest, TakesTheTokenizersFileToo) {

@@ -16,8 +16,7 @@ std::string completed(const std::vector<std::string>& words) {
   std::string script = "source <(\"$0\" --completion bash); COMP_WORDS=(";
   for (const std::string& word : words) script += "\"" + word + "\" ";
   script += "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _nystrom; echo \"${COMPREPLY[*]}\"";
-  const Outcome outcome =
-      run_command(folder, "bash -c '" + script + "' '" + build_folder().string() + "/nystrom'");
+  const Outcome outcome = run_command(folder, "bash -c '" + script + "' " + program_word());
   EXPECT_EQ(outcome.err, "");
   return outcome.out.substr(0, outcome.out.find('\n'));
 }
@@ -25,8 +24,8 @@ std::string completed(const std::vector<std::string>& words) {
 TEST(Completion, IsOfNystromAndFallsBackToFiles) {
   const TemporaryFolder folder;
   const Outcome outcome =
-      run_command(folder, "bash -c 'source <(\"$0\" --completion bash); complete -p nystrom' '" +
-                              build_folder().string() + "/nystrom'");
+      run_command(folder, "bash -c 'source <(\"$0\" --completion bash); complete -p nystrom' " +
+                              program_word());
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out, "complete -o default -F _nystrom nystrom\n");
 }
@@ -77,10 +76,9 @@ TEST(Completion, LeavesFilesToBash) { EXPECT_EQ(completed({"nystrom", "info", ""
 /// The completions of fish for a command line, a line each.
 std::string completed_by_fish(const std::string& line) {
   const TemporaryFolder folder;
-  const std::string program = build_folder().string() + "/nystrom";
-  const Outcome outcome =
-      run_command(folder, "fish --no-config -c '\"" + program +
-                              "\" --completion fish | source; complete -C \"" + line + "\"'");
+  const Outcome outcome = run_command(
+      folder, "fish --no-config -c '\"" + build_folder().string() +
+                  "/nystrom\" --completion fish | source; complete -C \"" + line + "\"'");
   EXPECT_EQ(outcome.err, "");
   std::string words;  // each line is a word, and a description behind a tab
   std::istringstream lines(outcome.out);
@@ -120,8 +118,8 @@ TEST(Completion, IsAnAutoloadedFunctionOfZsh) {
   const Outcome outcome = run_command(
       folder,
       "zsh -f -c '\"$0\" --completion zsh > _nystrom; fpath=($PWD $fpath); autoload -U compinit; "
-      "compinit -u -D; echo $_comps[nystrom]; _nystrom 2> /dev/null; echo $_comps[nystrom]' '" +
-          build_folder().string() + "/nystrom'");
+      "compinit -u -D; echo $_comps[nystrom]; _nystrom 2> /dev/null; echo $_comps[nystrom]' " +
+          program_word());
   EXPECT_EQ(outcome.out, "_nystrom\n_bash_complete -o default -F _nystrom\n") << outcome.err;
 }
 

@@ -47,10 +47,10 @@ TEST(ManPage, HasNoOptionThatHelpHides) {
 TEST(ManPage, IsFormattedWithoutWarnings) {
   const TemporaryFolder folder;
   if (run_command(folder, "sh -c 'command -v groff'").code != 0) GTEST_SKIP() << "no groff";
-  const Outcome outcome =
-      run_command(folder, "sh -c '\"$0\" --man | groff -man -Tutf8 -k -ww -z' '" +
-                              build_folder().string() + "/nystrom'");
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(
+      run_command(folder, "sh -c '\"$0\" --man | groff -man -Tutf8 -k -ww -z' " + program_word())
+          .err,
+      "");
 }
 
 /// The newest version in CHANGELOG.md is the program's. Changes after it are above it, unreleased.

@@ -62,7 +62,6 @@ TEST_F(Program, ReplacesNoFilesOfOthers) {
   expect_refused(
       "report a b",
       "report.html: exists and is no page of nystrom report; move it, or name another --output");
-  std::filesystem::create_directory(folder_ / "study");
   write_bytes(folder_ / "study" / "matrices-errors.csv", "mine");
   expect_refused("approximation matrices --output study",
                  "study/matrices-errors.csv: would be replaced, and belongs to no study of nystrom "
@@ -108,7 +107,6 @@ TEST_F(Program, ForwardRunsASequenceBlock) {
   ModelConfig config = tiny_config();
   make_sequence_block(config);
   const auto model = make_model(config, DType::f32);
-  std::filesystem::create_directory(folder_ / "block");
   write_bytes(folder_ / "block" / "config.json", hf_config_text(config));
   write_safetensors(folder_ / "block" / "model.safetensors", weight_tensors(*model));
   const NamedTensors batch = {

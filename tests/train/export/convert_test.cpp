@@ -266,7 +266,6 @@ TEST_F(ConvertTest, RefusesModels) {
   expect_error("placeless turned --length 48 --landmarks 4",
                "--length 48: placeless has no position table and takes any length; leave --length "
                "out");
-  fs::create_directory(folder_ / "gpt");
   write_bytes(folder_ / "gpt/config.json", R"({"model_type": "gpt2"})");
   expect_error("gpt turned",
                "gpt/config.json: model_type: expected one of nystrom, nystromformer, bert, "

@@ -31,7 +31,6 @@ class ExportTest : public ProgramTest {
  protected:
   /// Writes a model folder like a checkpoint of the trainer.
   ModelFolder write_model(const ModelConfig& config, DType dtype = DType::f32) {
-    std::filesystem::create_directory(source());
     write_bytes(source() / "config.json", hf_config_text(config));
     write_safetensors(source() / "model.safetensors", weight_tensors(*make_model(config, dtype)));
     return {source(), config};

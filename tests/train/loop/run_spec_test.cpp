@@ -34,7 +34,6 @@ TEST_F(RunSpecTest, ARunThrowsTheFirstError) {
 TEST_F(RunSpecTest, RefusesTextsThatTheRunItselfWrites) {
   const std::string corpus = (folder_ / "corpus").string();
   for (const std::string name : {"cache/tokens-0123456789abcdef", "cache/rows-0123456789abcdef"}) {
-    std::filesystem::create_directories(folder_ / "corpus" / name);
     write_bytes(folder_ / "corpus" / name / "text.txt", "the sea\n");
   }
   const auto message = [&](const std::string& pattern, const std::string& folders) {

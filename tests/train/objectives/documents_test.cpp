@@ -13,7 +13,6 @@ class DocumentTasks : public FinetuneTest {
     for (int i = 0; i < count; ++i) {
       const std::string label = i % 2 == 0 ? "water" : "people";
       const std::string end = i % 2 == 0 ? "sea sea sea sea" : "men men men men";
-      fs::create_directories(folder_ / folder / label);
       write_bytes(folder_ / folder / label / (std::to_string(i) + ".txt"),
                   joined(words.words(40, 60)) + "\n" + end + "\n");
     }

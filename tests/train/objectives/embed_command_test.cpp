@@ -102,7 +102,6 @@ TEST_F(EmbedCommandTest, SearchFindsATextItself) {
 }
 
 TEST_F(EmbedCommandTest, DocumentsAreKnownByTheirNames) {
-  fs::create_directory(folder_ / "docs");
   write_bytes(folder_ / "docs/a.txt", "the sea\nwas calm\n");
   write_bytes(folder_ / "docs/b.txt", "old ships\n");
   run("embed model docs --document --output v.jsonl --quiet");
@@ -113,7 +112,6 @@ TEST_F(EmbedCommandTest, DocumentsAreKnownByTheirNames) {
 }
 
 TEST_F(EmbedCommandTest, EvaluatesABeirFolder) {
-  fs::create_directories(folder_ / "beir/qrels");
   write_bytes(folder_ / "beir/queries.jsonl", "{\"_id\": \"q\", \"text\": \"old ships\"}\n");
   write_bytes(folder_ / "beir/corpus.jsonl",
               "{\"_id\": \"a\", \"text\": \"old ships\"}\n{\"_id\": \"b\", \"text\": \"men\"}\n");

@@ -40,7 +40,6 @@ class EmbeddingTest : public FinetuneTest {
   /// Configures a run that is measured by retrieval from the folder beir.
   void configure_retrieval(const std::string& task = "") {
     configure();
-    fs::create_directories(folder_ / "beir" / "qrels");
     std::string queries, documents, judgements = "query-id\tcorpus-id\tscore\n";
     const char* topics[][2] = {{"sea", "sailed"}, {"men", "sang"}, {"pale", "calm"}};
     for (int i = 0; i < 12; ++i) {

@@ -98,7 +98,6 @@ TEST(NearestNeighbours, OfEqualProductsTheSmallerKeyComesFirst) {
 class RetrievalTest : public ::testing::Test {
  protected:
   RetrievalTest() {
-    fs::create_directories(beir() / "qrels");
     write("queries.jsonl",
           "{\"_id\": \"q1\", \"text\": \"the sea was calm\"}\n"
           "{\"_id\": \"q2\", \"text\": \"old ships\", \"metadata\": {\"a\": 1}}\n"

@@ -13,12 +13,11 @@
 namespace nystrom::testing {
 namespace {
 
-namespace fs = std::filesystem;
-
-void put(const TemporaryFolder& root, const std::string& file, const std::string& text) {
-  fs::create_directories((root / file).parent_path());
-  write_bytes(root / file, text);
-}
+/// Machines are simulated by the files in the test's folder.
+class Doctor : public ProgramTest {
+ protected:
+  void put(const std::string& file, const std::string& text) { write_bytes(folder_ / file, text); }
+};
 
 /// Returns "status text; advice" of the finding `name`.
 std::string line_of(const std::vector<Finding>& findings, const std::string& name) {
@@ -32,19 +31,16 @@ const std::string all_names[] = {"cpu",  "vectors",   "bf16",          "threads"
                                  "mpi",  "oneDNN",    "nlohmann-json", "fmt",     "zlib",  "zstd",
                                  "HDF5", "Oniguruma", "utf8proc",      "yaml-cpp"};
 
-TEST(Doctor, PrintsALineAFinding) {
-  const TemporaryFolder folder;
-  const Outcome outcome = succeeded(run_program(folder, "doctor"));
+TEST_F(Doctor, PrintsALineAFinding) {
+  const Outcome outcome = run("doctor");
   EXPECT_EQ(outcome.err, "");
   for (const std::string& name : all_names) expect_says(outcome.out, " " + name + " ");
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'),
             static_cast<std::ptrdiff_t>(std::size(all_names)));
 }
 
-TEST(Doctor, PrintsOneObject) {
-  const TemporaryFolder folder;
-  const Outcome outcome = succeeded(run_program(folder, "doctor --json"));
-  const auto object = nlohmann::json::parse(outcome.out);
+TEST_F(Doctor, PrintsOneObject) {
+  const auto object = nlohmann::json::parse(run("doctor --json").out);
   for (const std::string& name : all_names) {
     ASSERT_TRUE(object.contains(name)) << name;
     EXPECT_FALSE(object[name].at("text").get<std::string>().empty()) << name;
@@ -52,32 +48,29 @@ TEST(Doctor, PrintsOneObject) {
   EXPECT_EQ(object.size(), std::size(all_names));
 }
 
-TEST(Doctor, NamesTheProcessorAndItsTypes) {
-  const TemporaryFolder root;
-  put(root, "proc/cpuinfo",
+TEST_F(Doctor, NamesTheProcessorAndItsTypes) {
+  put("proc/cpuinfo",
       "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu avx512_bf16 amx_bf16 sse\n");
-  const auto findings = examine_machine(root.path());
+  const auto findings = examine_machine(folder_.path());
   EXPECT_EQ(line_of(findings, "cpu"), "ok Fast CPU");
   EXPECT_EQ(line_of(findings, "bf16"), "ok AMX");
 }
 
-TEST(Doctor, AdvisesAgainstBf16WithoutInstructions) {
-  const TemporaryFolder root;
-  put(root, "proc/cpuinfo", "model name\t: Old CPU\nflags\t\t: fpu amx_bf16_not sse\n");
-  EXPECT_EQ(line_of(examine_machine(root.path()), "bf16"),
+TEST_F(Doctor, AdvisesAgainstBf16WithoutInstructions) {
+  put("proc/cpuinfo", "model name\t: Old CPU\nflags\t\t: fpu amx_bf16_not sse\n");
+  EXPECT_EQ(line_of(examine_machine(folder_.path()), "bf16"),
             "note no instructions for it; training.dtype=f32 is likely faster: compare with "
             "nystrom bench");
 }
 
-TEST(Doctor, SeesThatOthersCompute) {
-  const TemporaryFolder root;
-  put(root, "proc/loadavg", "100000.00 2.00 1.00 2/87 8941\n");
+TEST_F(Doctor, SeesThatOthersCompute) {
+  put("proc/loadavg", "100000.00 2.00 1.00 2/87 8941\n");
   const char* set = std::getenv("OMP_WAIT_POLICY");
   const std::string before = set ? set : "";
   ::unsetenv("OMP_WAIT_POLICY");
-  const std::string spinning = line_of(examine_machine(root.path()), "load");
+  const std::string spinning = line_of(examine_machine(folder_.path()), "load");
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  const std::string passive = line_of(examine_machine(root.path()), "load");
+  const std::string passive = line_of(examine_machine(folder_.path()), "load");
   if (set)
     ::setenv("OMP_WAIT_POLICY", before.c_str(), 1);
   else
@@ -88,20 +81,18 @@ TEST(Doctor, SeesThatOthersCompute) {
   EXPECT_TRUE(passive.starts_with("ok 100000.00 on ")) << passive;
 }
 
-TEST(Doctor, SeesWhatAContainerMayUse) {
-  const TemporaryFolder root;
-  put(root, "proc/meminfo",
-      "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:   8000000 kB\n");
-  put(root, "sys/fs/cgroup/memory.max", "1000000000\n");
-  put(root, "sys/fs/cgroup/cpu.max", "50000 100000\n");
-  const auto findings = examine_machine(root.path());
+TEST_F(Doctor, SeesWhatAContainerMayUse) {
+  put("proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:   8000000 kB\n");
+  put("sys/fs/cgroup/memory.max", "1000000000\n");
+  put("sys/fs/cgroup/cpu.max", "50000 100000\n");
+  const auto findings = examine_machine(folder_.path());
   EXPECT_EQ(line_of(findings, "memory"),
             "note 16.4 GB, 8.2 GB available; this container may use 1.0 GB; lower "
             "training.micro_batch_size when memory runs out; the result stays the same");
-  std::filesystem::remove(root / "sys/fs/cgroup/memory.max");
-  put(root, "proc/self/cgroup", "4:memory:/box\n");
-  put(root, "sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000\n");
-  EXPECT_EQ(line_of(examine_machine(root.path()), "memory"),
+  std::filesystem::remove(folder_ / "sys/fs/cgroup/memory.max");
+  put("proc/self/cgroup", "4:memory:/box\n");
+  put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000000\n");
+  EXPECT_EQ(line_of(examine_machine(folder_.path()), "memory"),
             "ok 16.4 GB, 8.2 GB available; this container may use 3.0 GB");
   const std::string threads = line_of(findings, "threads");
   EXPECT_TRUE(threads.ends_with(
@@ -109,23 +100,21 @@ TEST(Doctor, SeesWhatAContainerMayUse) {
       << threads;
 }
 
-TEST(Doctor, DoesNotMindUnlimitedContainersAndUnreadableFiles) {
-  const TemporaryFolder root;
-  put(root, "sys/fs/cgroup/cpu.max", "max 100000\n");
-  const auto findings = examine_machine(root.path());
+TEST_F(Doctor, DoesNotMindUnlimitedContainersAndUnreadableFiles) {
+  put("sys/fs/cgroup/cpu.max", "max 100000\n");
+  const auto findings = examine_machine(folder_.path());
   EXPECT_EQ(line_of(findings, "memory"), "note unknown");
   EXPECT_EQ(line_of(findings, "cpu"), "ok of unknown name");
   expect_hides(line_of(findings, "threads"), "container");
 }
 
-TEST(Doctor, NamesGpusAndTheDriver) {
-  const TemporaryFolder root;
-  put(root, "proc/driver/nvidia/gpus/0000:01:00.0/information",
+TEST_F(Doctor, NamesGpusAndTheDriver) {
+  put("proc/driver/nvidia/gpus/0000:01:00.0/information",
       "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 0\n");
-  put(root, "proc/driver/nvidia/version",
+  put("proc/driver/nvidia/version",
       "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC "
       "2023\nGCC version: 12.2.0\n");
-  const auto findings = examine_gpus(root.path());
+  const auto findings = examine_gpus(folder_.path());
   EXPECT_EQ(line_of(findings, "gpu"), "ok NVIDIA H100 80GB HBM3");
   EXPECT_EQ(line_of(findings, "driver"), "ok 535.104.05");
   EXPECT_EQ(line_of(findings, "cuda"),
@@ -134,31 +123,28 @@ TEST(Doctor, NamesGpusAndTheDriver) {
 }
 
 /// Containers show only device files.
-TEST(Doctor, CountsGpusByDeviceFiles) {
-  const TemporaryFolder root;
-  put(root, "dev/nvidia0", "");
-  put(root, "dev/nvidia1", "");
-  const auto findings = examine_gpus(root.path());
+TEST_F(Doctor, CountsGpusByDeviceFiles) {
+  put("dev/nvidia0", "");
+  put("dev/nvidia1", "");
+  const auto findings = examine_gpus(folder_.path());
   EXPECT_EQ(line_of(findings, "gpu"),
             "ok an NVIDIA GPU of unknown name, an NVIDIA GPU of unknown name");
   EXPECT_EQ(line_of(findings, "driver"), "ok of unknown version");
 }
 
-TEST(Doctor, SeesAGpuWithoutDriver) {
-  const TemporaryFolder root;
-  put(root, "sys/bus/pci/devices/0000:00:01.0/vendor", "0x8086\n");
-  put(root, "sys/bus/pci/devices/0000:00:01.0/class", "0x030000\n");
-  put(root, "sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
-  put(root, "sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
-  const auto findings = examine_gpus(root.path());
+TEST_F(Doctor, SeesAGpuWithoutDriver) {
+  put("sys/bus/pci/devices/0000:00:01.0/vendor", "0x8086\n");
+  put("sys/bus/pci/devices/0000:00:01.0/class", "0x030000\n");
+  put("sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
+  put("sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
+  const auto findings = examine_gpus(folder_.path());
   EXPECT_EQ(line_of(findings, "gpu"), "ok an NVIDIA GPU of unknown name");
   EXPECT_EQ(line_of(findings, "driver"),
             "missing none; install the NVIDIA driver, or in a container pass the GPU through");
 }
 
-TEST(Doctor, DoesNotMissWhatIsNotThere) {
-  const TemporaryFolder root;
-  const auto findings = examine_gpus(root.path());
+TEST_F(Doctor, DoesNotMissWhatIsNotThere) {
+  const auto findings = examine_gpus(folder_.path());
   EXPECT_EQ(line_of(findings, "gpu"), "note no NVIDIA GPU");
   EXPECT_EQ(line_of(findings, "cuda"), "note not in this build");
 }

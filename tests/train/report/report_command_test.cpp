@@ -38,7 +38,6 @@ TEST_F(ReportCommand, ShowsTheStudiesOfARun) {
 
 TEST_F(ReportCommand, OfADamagedStudyNamesTheFile) {
   const fs::path run_dir = write_run(folder_, "run");
-  fs::create_directory(run_dir / "approximation");
   write_bytes(run_dir / "approximation" / "cost.json", "{}");
   expect_refused("report run --quiet",
                  "run/approximation/cost.json: is no study of nystrom approximation");

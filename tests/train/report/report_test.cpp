@@ -74,9 +74,10 @@ TEST(RunHistory, ReadsTheLog) {
   EXPECT_EQ(run.log_end.size(), 3U);
 }
 
-TEST(Report, HasAPictureForEachMetricAndTheSettings) {
-  const TemporaryFolder folder;
-  const std::string page = page_of(write_run(folder, "run"));
+using Report = FolderTest;
+
+TEST_F(Report, HasAPictureForEachMetricAndTheSettings) {
+  const std::string page = page_of(write_run(folder_, "run"));
   EXPECT_EQ(count_of(page, "<svg "), 6);
   for (const char* title :
        {"Loss", "Accuracy", "Learning rate", "Norm of the gradient", "Throughput", "Peak memory"}) {
@@ -93,18 +94,16 @@ TEST(Report, HasAPictureForEachMetricAndTheSettings) {
 }
 
 /// A page refers to no other file, and its policy forbids loading one.
-TEST(Report, NeedsNothingElse) {
-  const TemporaryFolder folder;
-  const std::string page = page_of(write_run(folder, "run"));
+TEST_F(Report, NeedsNothingElse) {
+  const std::string page = page_of(write_run(folder_, "run"));
   expect_says(page, "default-src 'none'");
   for (const char* part : {"<script", "<link", "@import", "url(", "src="}) expect_hides(page, part);
 }
 
-TEST(Report, EscapesWhateverStandsInARun) {
-  const TemporaryFolder folder;
+TEST_F(Report, EscapesWhateverStandsInARun) {
   const std::string hostile = "<script>alert(1)</script>", attribute = "\" onload=\"x";
   const fs::path path = write_run(
-      folder, "a<b>\"&'", "{\"step\":1,\"<img src=x>\":1.0,\"validation_</svg><b>\":2.0}\n",
+      folder_, "a<b>\"&'", "{\"step\":1,\"<img src=x>\":1.0,\"validation_</svg><b>\":2.0}\n",
       "data: {train: [\"" + hostile + "\"], cache: \"\\\" onload=\\\"x\"}\n");
   write_bytes(path / "log.txt",
               "2026-01-01T00:00:00Z warning: " + hostile + attribute + "\x01\xff\n");
@@ -129,11 +128,10 @@ TEST(Report, EscapesWhateverStandsInARun) {
 }
 
 /// Held-out metrics stand before those of training, and the decisive one has the baseline.
-TEST(Report, BeginsWithTheValidationAndItsBaseline) {
-  const TemporaryFolder folder;
+TEST_F(Report, BeginsWithTheValidationAndItsBaseline) {
   const std::string with_baseline =
       std::string(records) + "{\"step\":4,\"validation_loss\":4.0,\"validation_baseline\":6.5}\n";
-  const fs::path path = write_run(folder, "run", with_baseline);
+  const fs::path path = write_run(folder_, "run", with_baseline);
   EXPECT_EQ(read_run_history(path).baseline, 6.5);
   const std::string page = page_of(path);
   EXPECT_EQ(count_of(page, ">by token frequency: 6.5</text>"), 1);
@@ -147,31 +145,28 @@ TEST(Report, BeginsWithTheValidationAndItsBaseline) {
   }
 }
 
-TEST(Report, OfATaskBeginsWithItsMetric) {
-  const TemporaryFolder folder;
+TEST_F(Report, OfATaskBeginsWithItsMetric) {
   const std::string page = page_of(
-      write_run(folder, "run", std::string(records) + "{\"step\":4,\"validation_baseline\":0.5}\n",
+      write_run(folder_, "run", std::string(records) + "{\"step\":4,\"validation_baseline\":0.5}\n",
                 "task: {kind: classification}\ntraining: {epochs: 1}\n"));
   expect_says(page, ">always the same answer: 0.5</text>");
   EXPECT_LT(page.find(">Accuracy</text>"), page.find(">Loss</text>"));
   EXPECT_LT(page.find(">Loss</text>"), page.find(">Training</h2>"));
 }
 
-TEST(Report, BeginsWithAMetricThatIsNamedLikeAMean) {
-  const TemporaryFolder folder;
+TEST_F(Report, BeginsWithAMetricThatIsNamedLikeAMean) {
   const std::string page = page_of(
-      write_run(folder, "run",
+      write_run(folder_, "run",
                 "{\"step\":1,\"validation_loss\":4.5,\"validation_mean_average_precision\":0.25}\n",
                 "task: {kind: classification, multi_label: true, metric: mean_average_precision}\n"
                 "training: {epochs: 1}\n"));
   EXPECT_LT(page.find(">Mean average precision</text>"), page.find(">Loss</text>"));
 }
 
-TEST(Report, FoldsTheMetricsOfLayersInTheirOrder) {
-  const TemporaryFolder folder;
+TEST_F(Report, FoldsTheMetricsOfLayersInTheirOrder) {
   std::string record = "{\"step\":1,\"loss\":5.0";
   for (int i = 0; i < 12; ++i) record += ",\"layer_" + std::to_string(i) + "_attention_error\":0.5";
-  const std::string page = page_of(write_run(folder, "run", record + "}\n"));
+  const std::string page = page_of(write_run(folder_, "run", record + "}\n"));
   const std::size_t folded = page.find("<details><summary>1 charts of 12 layers</summary>");
   ASSERT_NE(folded, page.npos);
   std::size_t before = folded;
@@ -184,9 +179,8 @@ TEST(Report, FoldsTheMetricsOfLayersInTheirOrder) {
   }
 }
 
-TEST(Report, CountsRepeatedWarningsInOneBox) {
-  const TemporaryFolder folder;
-  const fs::path path = write_run(folder, "run", std::string(records) + "broken\n");
+TEST_F(Report, CountsRepeatedWarningsInOneBox) {
+  const fs::path path = write_run(folder_, "run", std::string(records) + "broken\n");
   const std::string time = "2026-01-01T00:00:01Z ";
   write_bytes(path / "log.txt", time + "warning: step 2 skipped: no finite gradient\n" + time +
                                     "warning: layer 1: rough\n" + time +
@@ -206,11 +200,10 @@ TEST(Report, CountsRepeatedWarningsInOneBox) {
   expect_says(page, "<li>layer 2: rough</li>");
 }
 
-TEST(Report, OfSeveralRunsNamesThoseWithAWarning) {
-  const TemporaryFolder folder;
+TEST_F(Report, OfSeveralRunsNamesThoseWithAWarning) {
   std::vector<RunHistory> runs;
   for (const char* name : {"first", "second"}) {
-    runs.push_back(read_run_history(write_run(folder, name)));
+    runs.push_back(read_run_history(write_run(folder_, name)));
     runs.back().name = name;
     runs.back().warnings = {{"both"}};
   }
@@ -221,27 +214,24 @@ TEST(Report, OfSeveralRunsNamesThoseWithAWarning) {
   expect_says(page, "<li>second: only one (3 times)</li>");
 }
 
-TEST(Report, OfARunWithoutRecordsSaysSo) {
-  const TemporaryFolder folder;
-  const std::string page = page_of(write_run(folder, "run", ""));
+TEST_F(Report, OfARunWithoutRecordsSaysSo) {
+  const std::string page = page_of(write_run(folder_, "run", ""));
   expect_says(page, "there is no metrics.jsonl yet");
   expect_says(page, "No evaluation yet.");
   expect_says(page, "step 0 of 3, still going or stopped");
   expect_hides(page, "<svg");
 }
 
-TEST(Report, MetricsThatDifferInANumberShareAPicture) {
-  const TemporaryFolder folder;
+TEST_F(Report, MetricsThatDifferInANumberShareAPicture) {
   const std::string page = page_of(write_run(
-      folder, "run", "{\"step\":1,\"residual_layer_0\":1.0,\"residual_layer_11\":2.0}\n"));
+      folder_, "run", "{\"step\":1,\"residual_layer_0\":1.0,\"residual_layer_11\":2.0}\n"));
   EXPECT_EQ(count_of(page, "<svg "), 1);
   expect_says(page, ">Residual layer #</text>");
   expect_says(page, ">residual layer 11</text>");
 }
 
-TEST(Report, ShowsMasksAsTheRunFilledThem) {
-  const TemporaryFolder folder;
-  const fs::path path = write_run(folder, "run");
+TEST_F(Report, ShowsMasksAsTheRunFilledThem) {
+  const fs::path path = write_run(folder_, "run");
   const auto record = [](int step, const std::string& text, const std::string& word) {
     return "{\"step\":" + std::to_string(step) + ",\"samples\":[{\"text\":\"" + text +
            "\",\"masks\":[[{\"token_str\":\"" + word + "\",\"score\":0.5}]]}]}\n";
@@ -258,25 +248,23 @@ TEST(Report, ShowsMasksAsTheRunFilledThem) {
               "fill-masks.jsonl:2: is no record of filled masks");
 }
 
-TEST(Report, ShowsStepsUnderEachOther) {
-  const TemporaryFolder folder;
+TEST_F(Report, ShowsStepsUnderEachOther) {
   MaskSamples samples;
   samples.texts = {"the [MASK]"};
   samples.steps = {{1, {{{{0.25, 3, "sea", "the sea"}}}}},
                    {2, {{{{0.996, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
-  const std::string page = run_page(read_run_history(write_run(folder, "run")), samples, {});
+  const std::string page = run_page(read_run_history(write_run(folder_, "run")), samples, {});
   expect_says(page, "<tr><td class=\"number\">1</td><td class=\"text\">“sea” 25 %</td></tr>");
   expect_says(page,
               "<tr class=\"best\"><td class=\"number\">2</td><td class=\"text\">“sky” 100 %, "
               "“sea” 12 %</td></tr>");
 }
 
-TEST(Report, ComparesCurvesMetricsAndSettings) {
-  const TemporaryFolder folder;
+TEST_F(Report, ComparesCurvesMetricsAndSettings) {
   const std::string better = std::string(records) + "{\"step\":4,\"validation_loss\":3.5}\n";
-  const RunHistory first = read_run_history(write_run(folder, "first"));
+  const RunHistory first = read_run_history(write_run(folder_, "first"));
   const RunHistory second = read_run_history(write_run(
-      folder, "second", better, "training: {steps: 4}\nschedule: {warmup_steps: 1}\nseed: 7\n"));
+      folder_, "second", better, "training: {steps: 4}\nschedule: {warmup_steps: 1}\nseed: 7\n"));
   const std::string page = comparison_page({first, second}, {});
   expect_says(page, "2 runs compared");
   EXPECT_EQ(count_of(page, "<svg "), 7) << "training and validation apart";
@@ -288,12 +276,11 @@ TEST(Report, ComparesCurvesMetricsAndSettings) {
       << "the second run";
 }
 
-TEST(Report, MarksNoBestOfRunsThatHoldOutOtherExamples) {
-  const TemporaryFolder folder;
+TEST_F(Report, MarksNoBestOfRunsThatHoldOutOtherExamples) {
   const auto run = [&](const std::string& name, const std::string& options) {
     const std::string task =
         "task: {kind: classification, train: [a.tsv], validation_fraction: 0.3}\n";
-    RunHistory read = read_run_history(write_run(folder, name, records, task + options));
+    RunHistory read = read_run_history(write_run(folder_, name, records, task + options));
     read.validation = name;  // the inputs as the run encodes them
     return read;
   };
@@ -304,7 +291,7 @@ TEST(Report, MarksNoBestOfRunsThatHoldOutOtherExamples) {
   EXPECT_EQ(count_of(comparison_page({first, other}, {}), "<tr class=\"best\">"), 0);
 }
 
-TEST(Report, ShowsMeansAndDeviationsOfASweep) {
+TEST_F(Report, ShowsMeansAndDeviationsOfASweep) {
   const SweepPoint low{{"optimizer.learning_rate=9e-5"},
                        {{3, "a", 1, 1, "f1", 0.5}, {4, "b", 1, 1, "f1", 0.7}}};
   const SweepPoint high{{"optimizer.learning_rate=1e-4"}, {{3, "c", 1, 1, "f1", 0.8}}};
@@ -320,7 +307,7 @@ TEST(Report, ShowsMeansAndDeviationsOfASweep) {
   EXPECT_LT(html.find(">9e-5</text>"), html.find(">1e-4</text>")) << "ordered as numbers";
 }
 
-TEST(Report, NamesTheAxesOfASweepApart) {
+TEST_F(Report, NamesTheAxesOfASweepApart) {
   const SweepPoint point{{"evaluation.every=1", "checkpoint.every=1"},
                          {{3, "a", 1, 1, "loss", 0.5}}};
   const std::string html = html_sweep({"loss", {point}});
@@ -328,7 +315,7 @@ TEST(Report, NamesTheAxesOfASweepApart) {
     EXPECT_EQ(count_of(html, axis), 1) << axis;
 }
 
-TEST(Report, MarksTheSmallestLossOfASweep) {
+TEST_F(Report, MarksTheSmallestLossOfASweep) {
   const SweepPoint good{{"optimizer.learning_rate=9e-5"}, {{3, "a", 1, 1, "loss", 0.5}}};
   const SweepPoint bad{{"optimizer.learning_rate=1e-4"}, {{3, "b", 1, 1, "loss", 0.8}}};
   const auto best_line = [](const std::string& html) {

@@ -34,7 +34,6 @@ inline fs::path write_run(
     const TemporaryFolder& folder, const std::string& name, const std::string& metrics = records,
     const std::string& options = "training: {steps: 3}\nschedule: {warmup_steps: 1}\n") {
   const fs::path run = folder / name;
-  fs::create_directories(run);
   write_bytes(run / "config.yaml", to_yaml(parse_config(options, "run.yaml", start_defaults)));
   if (!metrics.empty()) write_bytes(run / "metrics.jsonl", metrics);
   return run;

@@ -15,7 +15,6 @@ class HubCache : public ::testing::Test {
   HubCache() {
     for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"})
       ::unsetenv(name);
-    fs::create_directories(model_ / "refs");
     for (const char* commit : {"aa11", "bb22"})
       fs::create_directories(model_ / "snapshots" / commit);
     write_bytes(model_ / "refs/main", "bb22");

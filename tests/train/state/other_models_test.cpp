@@ -33,7 +33,6 @@ constexpr FolderCase cases[] = {
 TEST(OtherModels, FoldersSayWhatTheyHold) {
   for (const auto& [file, begin] : cases) {
     const TemporaryFolder folder;
-    fs::create_directories((folder / file).parent_path());
     write_bytes(folder / file, "");
     const std::string said = what_folder_holds(folder.path());
     EXPECT_TRUE(said.starts_with(begin)) << said;
@@ -44,19 +43,15 @@ TEST(OtherModels, FoldersSayWhatTheyHold) {
 TEST(OtherModels, AModelBelowIsNamed) {
   const TemporaryFolder folder;
   const fs::path cache = folder / "models--me--tiny";
-  for (const char* hash : {"aa11", "bb22", "cc33"}) {
-    fs::create_directories(cache / "snapshots" / hash);
+  for (const char* hash : {"aa11", "bb22", "cc33"})
     write_bytes(cache / "snapshots" / hash / "config.json", "{}");
-  }
   EXPECT_EQ(what_folder_holds(cache / "snapshots"),
             "there are models below it; give " + (cache / "snapshots/aa11").string() + " or " +
                 (cache / "snapshots/bb22").string() + " or " + (cache / "snapshots/cc33").string());
-  fs::create_directories(cache / "refs");
   write_bytes(cache / "refs/main", "bb22");
   EXPECT_EQ(what_folder_holds(cache),
             "it is a folder of the hub's cache, with models below it; give " +
                 (cache / "snapshots/bb22").string());
-  fs::create_directories(folder / "old/0_Transformer");
   write_bytes(folder / "old/0_Transformer/config.json", "{}");
   EXPECT_EQ(what_folder_holds(folder / "old"),
             "there are models below it; give " + (folder / "old/0_Transformer").string());

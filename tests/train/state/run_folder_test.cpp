@@ -18,7 +18,6 @@ class RunFolder : public ::testing::Test {
   /// A file below the folder, with its parents.
   fs::path add(const std::string& name, const std::string& bytes = "mine") {
     const fs::path path = folder_ / name;
-    fs::create_directories(path.parent_path());
     write_bytes(path, bytes);
     return path;
   }

@@ -64,27 +64,27 @@ TEST_P(StateDict, AFileThatIsCutOffIsRefused) {
   }
 }
 
-TEST(StateDicts, AttributesOfModulesAreIgnored) {
+using StateDicts = FolderTest;
+
+TEST_F(StateDicts, AttributesOfModulesAreIgnored) {
   const auto file = TensorFile::open(written_by_pytorch("module.bin"), TensorFormat::state_dict);
   EXPECT_EQ(file.read("weight").to_doubles(), (std::vector<double>{1, 1, 1, 1}));
 }
 
-TEST(StateDicts, AFlippedBitOfAnArchiveIsFound) {
-  const TemporaryFolder folder;
+TEST_F(StateDicts, AFlippedBitOfAnArchiveIsFound) {
   std::string bytes = read_bytes(written_by_pytorch("module.bin"));
   const std::size_t ones = bytes.find(std::string("\0\0\x80\x3f\0\0\x80\x3f", 8));
   ASSERT_NE(ones, std::string::npos);
   bytes[ones] ^= 1;
-  write_bytes(folder / "pytorch_model.bin", bytes);
-  const auto weights = ModelWeights::open(folder.path());
+  write_bytes(folder_ / "pytorch_model.bin", bytes);
+  const auto weights = ModelWeights::open(folder_.path());
   EXPECT_EQ(input_error([&] { weights.read("weight"); }),
-            (folder / "pytorch_model.bin").string() +
+            (folder_ / "pytorch_model.bin").string() +
                 ": tensor weight is damaged: its CRC-32 is not that of the archive");
 }
 
 /// The names of storages, and a storage of which tensors are parts.
-TEST(StateDicts, AFlippedBitIsFoundInEveryEntryThatIsRead) {
-  const TemporaryFolder folder;
+TEST_F(StateDicts, AFlippedBitIsFoundInEveryEntryThatIsRead) {
   const std::string whole = read_bytes(written_by_pytorch("zip.bin"));
   const auto pickle = whole.find("torch._utils"), parts = whole.find("FB", whole.find("data/0"));
   ASSERT_NE(pickle, std::string::npos);
@@ -93,36 +93,33 @@ TEST(StateDicts, AFlippedBitIsFoundInEveryEntryThatIsRead) {
        {std::pair(pickle, "zip/data.pkl"), std::pair(whole.find("\x80\x3f", parts), "data/0")}) {
     std::string bytes = whole;
     bytes[place] ^= 1;
-    write_bytes(folder / "flipped.bin", bytes);
+    write_bytes(folder_ / "flipped.bin", bytes);
     EXPECT_EQ(
-        input_error([&] { TensorFile::open(folder / "flipped.bin", TensorFormat::state_dict); }),
-        (folder / "flipped.bin").string() + ": its entry " + name +
+        input_error([&] { TensorFile::open(folder_ / "flipped.bin", TensorFormat::state_dict); }),
+        (folder_ / "flipped.bin").string() + ": its entry " + name +
             " is damaged: its CRC-32 is not that of the archive");
   }
 }
 
-TEST(StateDicts, ShardsAreReadByTheirIndex) {
-  const TemporaryFolder folder;
-  fs::copy_file(written_by_pytorch("module.bin"), folder / "pytorch_model-00001-of-00001.bin");
-  write_bytes(folder / "pytorch_model.bin.index.json",
+TEST_F(StateDicts, ShardsAreReadByTheirIndex) {
+  fs::copy_file(written_by_pytorch("module.bin"), folder_ / "pytorch_model-00001-of-00001.bin");
+  write_bytes(folder_ / "pytorch_model.bin.index.json",
               R"({"weight_map": {"weight": "pytorch_model-00001-of-00001.bin",
                                  "bias": "pytorch_model-00001-of-00001.bin"}})");
-  EXPECT_EQ(ModelWeights::open(folder.path()).names(),
+  EXPECT_EQ(ModelWeights::open(folder_.path()).names(),
             (std::vector<std::string>{"bias", "weight"}));
 }
 
-TEST(StateDicts, SafetensorsComeFirst) {
-  const TemporaryFolder folder;
-  fs::copy_file(written_by_pytorch("module.bin"), folder / "pytorch_model.bin");
-  write_safetensors(folder / "model.safetensors", {{"a", Tensor::from<float>({1}, {1})}});
-  EXPECT_EQ(ModelWeights::open(folder.path()).names(), std::vector<std::string>{"a"});
+TEST_F(StateDicts, SafetensorsComeFirst) {
+  fs::copy_file(written_by_pytorch("module.bin"), folder_ / "pytorch_model.bin");
+  write_safetensors(folder_ / "model.safetensors", {{"a", Tensor::from<float>({1}, {1})}});
+  EXPECT_EQ(ModelWeights::open(folder_.path()).names(), std::vector<std::string>{"a"});
 }
 
-TEST(StateDicts, OtherFilesAreNamed) {
-  const TemporaryFolder folder;
+TEST_F(StateDicts, OtherFilesAreNamed) {
   const auto said = [&](const std::string& bytes) {
-    write_bytes(folder / "pytorch_model.bin", bytes);
-    const std::string message = input_error([&] { ModelWeights::open(folder.path()); });
+    write_bytes(folder_ / "pytorch_model.bin", bytes);
+    const std::string message = input_error([&] { ModelWeights::open(folder_.path()); });
     return message.substr(message.find("bin: ") + 5);
   };
   EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
@@ -131,17 +128,16 @@ TEST(StateDicts, OtherFilesAreNamed) {
   EXPECT_EQ(said(""), "is no file of torch.save: it begins with \"\"");
 }
 
-TEST(StateDicts, ParametersInParametersAreRefused) {
-  const TemporaryFolder folder;
+TEST_F(StateDicts, ParametersInParametersAreRefused) {
   std::string dict = "\x80\x02}U\x01w";
   for (int depth = 0; depth < 200'000; ++depth) dict += "ctorch._utils\n_rebuild_parameter\n(";
   dict += "}";
   for (int depth = 0; depth < 200'000; ++depth) dict += "tR";
-  write_bytes(folder / "pytorch_model.bin",
+  write_bytes(folder_ / "pytorch_model.bin",
               std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.") +
                   "\x80\x02M\xe9\x03.\x80\x02}." + dict + "s.\x80\x02].");
-  EXPECT_EQ(input_error([&] { ModelWeights::open(folder.path()); }),
-            (folder / "pytorch_model.bin").string() +
+  EXPECT_EQ(input_error([&] { ModelWeights::open(folder_.path()); }),
+            (folder_ / "pytorch_model.bin").string() +
                 ": tensor w: is made by torch._utils._rebuild_parameter");
 }
 
