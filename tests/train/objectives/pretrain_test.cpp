@@ -356,7 +356,6 @@ TEST_F(PretrainTest, TakesATokenizerOfAnyKind) {
 }
 
 TEST_F(PretrainTest, ATokenizerWithoutMaskIsRefused) {
-  fs::create_directory(folder_ / "tokenizer");
   write_bytes(folder_ / "tokenizer/vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
   write_bytes(folder_ / "tokenizer/merges.txt", "#version: 0.2\n");
   expect_refused(words("run", "tokenizer.path=tokenizer"),
@@ -401,18 +400,6 @@ TEST_F(PretrainTest, WithoutACheckpointSettingsMayChange) {
   { const RunLock marked(folder_ / "run"); }
   write_bytes(folder_ / "run" / "config.yaml", "optimizer: {learning_rate: 1.0e-1}\n");
   train("run", "training.steps=6");
-}
-
-TEST_F(PretrainTest, WhatKilledWritesLeftGoes) {
-  train("run", "training.steps=6");
-  const fs::path metrics = folder_ / "run" / "metrics.jsonl.tmp-0123456789abcdef",
-                 latest = folder_ / "run" / "checkpoints" / "latest.tmp-0123456789abcdef",
-                 own = folder_ / "run" / "data.tmp-2024";
-  for (const fs::path& path : {metrics, latest, own}) write_bytes(path, "{");
-  train("run", "training.steps=6");
-  EXPECT_FALSE(fs::exists(metrics));
-  EXPECT_FALSE(fs::exists(latest));
-  EXPECT_TRUE(fs::exists(own)) << "the user's";
 }
 
 TEST_F(PretrainTest, ALinkInARunIsNotFollowed) {

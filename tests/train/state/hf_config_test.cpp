@@ -502,12 +502,6 @@ TEST(HfConfig, LabelsThatAreNotUtf8AreRefused) {
   EXPECT_EQ(input_error([&] { hf_config_text(config); }), "labels: expected UTF-8, got \\xff");
 }
 
-TEST(HfConfig, TransformersSemanticsSurviveOurBlock) {
-  const ModelConfig config =
-      read(R"({"segment_means_seq_len": 256, "architectures": ["NystromformerForMaskedLM"]})");
-  EXPECT_EQ(read(hf_config_text(config)).attention.semantics, Semantics::transformers);
-}
-
 TEST(HfConfig, TheWrittenKeysAreHuggingFacesAndOurBlock) {
   ModelConfig config;
   config.attention.conv_kernel_size.reset();

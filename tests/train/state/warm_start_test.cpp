@@ -129,15 +129,15 @@ TEST_F(WarmStart, AStoredDecoderUnlikeTheEmbeddingsIsUsed) {
       {"distilbert_mlm", "distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"},
       {"electra_generator", "electra.embeddings.word_embeddings.weight",
        "generator_lm_head.weight"}};
-  for (const auto& [fixture, words, decoder] : cases) {
-    SCOPED_TRACE(fixture);
+  for (const DecoderCase& each : cases) {
+    SCOPED_TRACE(each.fixture);
     fs::remove_all(model_);
-    take(fixture);
+    take(each.fixture);
     std::vector<double> values;
     change_tensors([&](auto& tensors) {
-      values = tensors.at(words).to_doubles();
+      values = tensors.at(each.words).to_doubles();
       for (double& value : values) value += 0.5;
-      tensors[decoder] = Tensor::from(values, tensors.at(words).shape()).cast(DType::f32);
+      tensors[each.decoder] = Tensor::from(values, tensors.at(each.words).shape()).cast(DType::f32);
     });
     const ModelConfig config = read_model_config(model_, {});
     ASSERT_FALSE(config.tie_word_embeddings);
@@ -343,24 +343,6 @@ TEST_F(WarmStart, OldAndNewNamesOfOneTensorAreRefused) {
   EXPECT_EQ(loading_error(),
             in_model(": bert.embeddings.LayerNorm.gamma and bert.embeddings.LayerNorm.weight are "
                      "two names of one tensor; remove one of them"));
-}
-
-TEST_F(WarmStart, AnAbsentShardIsNamed) {
-  take("bert_tokens_in_shards");
-  fs::remove(model_ / "model-00002-of-00003.safetensors");
-  EXPECT_EQ(loading_error(), in_model("/model-00002-of-00003.safetensors: cannot open: No such "
-                                      "file or directory"));
-}
-
-TEST_F(WarmStart, AnIndexThatDoesNotFitItsShardsIsRefused) {
-  take("bert_tokens_in_shards");
-  const fs::path file = model_ / "model.safetensors.index.json";
-  nlohmann::json index = read_json_file(file);
-  index["weight_map"]["classifier.bias"] = "model-00001-of-00003.safetensors";
-  write_bytes(file, index.dump());
-  EXPECT_EQ(loading_error(),
-            in_model("/model.safetensors.index.json: places tensor classifier.bias in "
-                     "model-00001-of-00003.safetensors, which does not have it"));
 }
 
 TEST_F(WarmStart, OptionsThatDoNotFitTheFolderAreRefused) {
