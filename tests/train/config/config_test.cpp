@@ -18,8 +18,12 @@
 namespace nystrom {
 namespace {
 
+RunConfig read(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_config(text, "run.yaml", start_defaults, overrides);
+}
+
 std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return input_error([&] { parse_config(text, "run.yaml", start_defaults, overrides); });
+  return input_error([&] { read(text, overrides); });
 }
 
 struct Bad : testing::Named {
@@ -386,32 +390,22 @@ TEST(ConfigErrors, EndAfterFiftyLines) {
   EXPECT_TRUE(errors.ends_with("\n… and 10 more")) << errors;
 }
 
-TEST(ConfigText, EmptyMappingMeansDefaults) {
-  EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml", start_defaults)), to_yaml({}));
-}
+TEST(ConfigText, EmptyMappingMeansDefaults) { EXPECT_EQ(to_yaml(read("{}")), to_yaml({})); }
 
-TEST(ConfigText, WholeNumbersMayHaveAnExponent) {
-  EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml", start_defaults).seed, 1500);
-}
+TEST(ConfigText, WholeNumbersMayHaveAnExponent) { EXPECT_EQ(read("seed: 1.5e3").seed, 1500); }
 TEST(ConfigText, NumbersMayBeWhole) {
-  EXPECT_EQ(
-      parse_config("optimizer: {clip_norm: 2}", "run.yaml", start_defaults).optimizer.clip_norm,
-      2.0);
+  EXPECT_EQ(read("optimizer: {clip_norm: 2}").optimizer.clip_norm, 2.0);
 }
 TEST(ConfigText, NullTurnsAnOptionOff) {
-  EXPECT_FALSE(
-      parse_config("optimizer: {clip_norm: null}", "run.yaml", start_defaults).optimizer.clip_norm);
+  EXPECT_FALSE(read("optimizer: {clip_norm: null}").optimizer.clip_norm);
 }
 TEST(ConfigText, WordsMayStandInQuotes) {
-  EXPECT_EQ(parse_config("model: {norm: 'pre'}", "run.yaml", start_defaults).model.norm, Norm::pre);
+  EXPECT_EQ(read("model: {norm: 'pre'}").model.norm, Norm::pre);
 }
-TEST(ConfigText, NumbersAreTextsToo) {
-  EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml", start_defaults).run_dir, "2024");
-}
+TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(read("run_dir: 2024").run_dir, "2024"); }
 
 TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
-  const RunConfig config =
-      parse_config("task: {kind: tokens}\nseed: 1\n", "run.yaml", start_defaults);
+  const RunConfig config = read("task: {kind: tokens}\nseed: 1\n");
   EXPECT_EQ(config.model.head, Head::token_classification);
   EXPECT_EQ(config.training.epochs, 4);
   EXPECT_EQ(config.training.steps, std::nullopt);
@@ -425,8 +419,7 @@ TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
 
 TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
   const RunConfig config =
-      parse_config("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}",
-                   "run.yaml", start_defaults);
+      read("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}");
   EXPECT_EQ(config.training.steps, 7);
   EXPECT_EQ(config.training.epochs, std::nullopt);
   EXPECT_EQ(config.schedule.warmup_steps, 2);
@@ -434,8 +427,7 @@ TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
 }
 
 TEST(ConfigText, EpochsAreRoundedUpToWholeSteps) {
-  RunConfig config =
-      parse_config("training: {epochs: 1.5, batch_size: 32}", "run.yaml", start_defaults);
+  RunConfig config = read("training: {epochs: 1.5, batch_size: 32}");
   EXPECT_EQ(total_steps(config.training, 100), 5) << "150 sequences";
   config.evaluation.every.reset();
   EXPECT_EQ(evaluation_interval(config, 100), 4);
@@ -486,42 +478,32 @@ TEST(ConfigRules, NameOptionsThatExist) {
 }
 
 TEST(ConfigText, FeaturesGetTheirHead) {
-  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287, positions: none}", "run.yaml",
-                         start_defaults)
-                .model.head,
-            Head::none);
+  EXPECT_EQ(read("model: {norm: pre, embed_dim: 287, positions: none}").model.head, Head::none);
 }
 
 TEST(ConfigText, SegmentsAreOfTheLongestSequence) {
-  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}",
-                         "run.yaml", start_defaults)
+  EXPECT_EQ(read("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}")
                 .model.segment_means_seq_len,
             1024);
 }
 
-TEST(ConfigOverrides, TheLastWins) {
-  const std::string twice[] = {"seed=2", "seed=3"};
-  EXPECT_EQ(parse_config("seed: 1", "run.yaml", start_defaults, twice).seed, 3);
-}
+TEST(ConfigOverrides, TheLastWins) { EXPECT_EQ(read("seed: 1", {"seed=2", "seed=3"}).seed, 3); }
 
 TEST(ConfigOverrides, TakeLists) {
-  const std::string betas[] = {"optimizer.betas=[0.8, 0.95]"};
-  EXPECT_EQ(parse_config("seed: 1", "run.yaml", start_defaults, betas).optimizer.betas,
+  EXPECT_EQ(read("seed: 1", {"optimizer.betas=[0.8, 0.95]"}).optimizer.betas,
             (std::vector<double>{0.8, 0.95}));
 }
 
 TEST(ConfigOverrides, AMappingLeavesOtherOptions) {
-  const std::string mapping[] = {"model.attention={num_landmarks: 32}"};
   const AttentionConfig attention =
-      parse_config("model: {attention: {conv_kernel_size: 5}}", "run.yaml", start_defaults, mapping)
+      read("model: {attention: {conv_kernel_size: 5}}", {"model.attention={num_landmarks: 32}"})
           .model.attention;
   EXPECT_EQ(attention.num_landmarks, 32);
   EXPECT_EQ(attention.conv_kernel_size, 5);
 }
 
 TEST(ConfigOverrides, TakeLayers) {
-  const std::string layers[] = {"model.attention.layers={0-3: softmax, 11: linear}"};
-  const RunConfig config = parse_config("seed: 1", "run.yaml", start_defaults, layers);
+  const RunConfig config = read("seed: 1", {"model.attention.layers={0-3: softmax, 11: linear}"});
   EXPECT_EQ(config.model.attention.layers,
             (LayerKinds{{"0-3", AttentionKind::softmax}, {"11", AttentionKind::linear}}));
   EXPECT_EQ(parse_resolved_config(to_yaml(config), "again.yaml").model.attention.layers,
@@ -529,14 +511,13 @@ TEST(ConfigOverrides, TakeLayers) {
 }
 
 TEST(ConfigOverrides, OfOneKeyLeaveTheOthers) {
-  const std::string one[] = {"model.attention.layers.1=linear", "model.attention.layers.2=linear",
-                             "model.attention.layers.1=softmax"};
-  EXPECT_EQ(
-      parse_config("model: {attention: {layers: {0: softmax}}}", "run.yaml", start_defaults, one)
-          .model.attention.layers,
-      (LayerKinds{{"0", AttentionKind::softmax},
-                  {"1", AttentionKind::softmax},
-                  {"2", AttentionKind::linear}}));
+  const std::vector<std::string> one = {"model.attention.layers.1=linear",
+                                        "model.attention.layers.2=linear",
+                                        "model.attention.layers.1=softmax"};
+  EXPECT_EQ(read("model: {attention: {layers: {0: softmax}}}", one).model.attention.layers,
+            (LayerKinds{{"0", AttentionKind::softmax},
+                        {"1", AttentionKind::softmax},
+                        {"2", AttentionKind::linear}}));
 }
 
 TEST(ModelOverrides, ChangeAModel) {
@@ -547,9 +528,7 @@ TEST(ModelOverrides, ChangeAModel) {
 }
 
 TEST(Config, DefaultsFollowFromOtherOptions) {
-  const auto model = [](const std::string& yaml) {
-    return parse_config(yaml, "run.yaml", start_defaults).model;
-  };
+  const auto model = [](const std::string& yaml) { return read(yaml).model; };
   for (const auto& [width, heads] :
        {std::pair(768, 12), {128, 2}, {256, 4}, {512, 8}, {1024, 16}, {100, 2}, {32, 1}, {7, 1}}) {
     const ModelConfig given = model(fmt::format("model: {{hidden_size: {}}}", width));
@@ -559,8 +538,7 @@ TEST(Config, DefaultsFollowFromOtherOptions) {
   EXPECT_EQ(model("data: {sequence_length: 2048}").max_position_embeddings, 2048);
   EXPECT_EQ(model("data: {sequence_length: 64}").max_position_embeddings, 512);
   const auto micro = [](const std::string& training) {
-    const RunConfig config =
-        parse_config("training: {" + training + "}", "run.yaml", start_defaults);
+    const RunConfig config = read("training: {" + training + "}");
     return config.training.micro_batch_size;
   };
   EXPECT_EQ(micro(""), 32);
@@ -576,26 +554,22 @@ TEST(Config, DefaultsFollowFromOtherOptions) {
 }
 
 TEST(Config, AFractionValidatesWhereNothingElseIsNamed) {
-  const auto config = [](const char* yaml) {
-    return parse_config(yaml, "run.yaml", start_defaults);
-  };
-  EXPECT_EQ(config("data: {train: a.txt}").data.validation_fraction, 0.05);
-  EXPECT_EQ(patterns_of(config("data: {train: a.txt}").data.train),
+  EXPECT_EQ(read("data: {train: a.txt}").data.validation_fraction, 0.05);
+  EXPECT_EQ(patterns_of(read("data: {train: a.txt}").data.train),
             std::vector<std::string>{"a.txt"});
-  EXPECT_EQ(config("data: {validation: b.txt}").data.validation_fraction, std::nullopt);
-  EXPECT_EQ(config("data: {train: a.txt, validation_fraction: null}").data.validation_fraction,
+  EXPECT_EQ(read("data: {validation: b.txt}").data.validation_fraction, std::nullopt);
+  EXPECT_EQ(read("data: {train: a.txt, validation_fraction: null}").data.validation_fraction,
             std::nullopt);
-  const RunConfig task = config("task: {kind: classification, train: a.tsv}");
+  const RunConfig task = read("task: {kind: classification, train: a.tsv}");
   EXPECT_EQ(task.task.validation_fraction, 0.1);
   EXPECT_EQ(task.data.validation_fraction, std::nullopt);
-  EXPECT_EQ(config("task: {kind: tokens, validation: b.tsv}").task.validation_fraction,
-            std::nullopt);
+  EXPECT_EQ(read("task: {kind: tokens, validation: b.tsv}").task.validation_fraction, std::nullopt);
   for (const char* parted : {"folds: 3", "splits: [s.csv]"}) {
     const std::string yaml = fmt::format(
         "model: {{norm: pre, positions: none, embed_dim: 4}}\n"
         "task: {{kind: features, train: a.csv, {}}}",
         parted);
-    EXPECT_EQ(config(yaml.c_str()).task.validation_fraction, std::nullopt) << parted;
+    EXPECT_EQ(read(yaml).task.validation_fraction, std::nullopt) << parted;
   }
 }
 
