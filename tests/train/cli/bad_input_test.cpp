@@ -19,7 +19,7 @@ fs::path model_folder() { return fixture_folder() / "hf" / "mlm_exact_padded"; }
 void furnish_models(const TemporaryFolder& folder) {
   fs::create_directory_symlink(model_folder(), folder / "model");
   fs::copy_file(model_folder() / "batch.safetensors", folder / "batch.safetensors");
-  for (const char* name : {"weightless", "truncated", "occupied"})
+  for (const char* name : {"weightless", "truncated", "occupied", "tmp"})
     fs::create_directory(folder / name);
   for (const char* name : {"weightless", "truncated"})
     fs::copy_file(model_folder() / "config.json", folder / name / "config.json");
@@ -605,6 +605,24 @@ const Case tasks[] = {
      "greater than 0"},
     {"no_seeds", "finetune task.yaml --seeds 0",
      "--seeds: Value 0 not in range 1 to 1000; see nystrom finetune --help"},
+    {"nothing_to_evaluate", "evaluate base",
+     "nothing to evaluate on; give text files (nystrom evaluate base --text heldout.txt), or files "
+     "of the model's task (nystrom evaluate base --file dev.tsv)"},
+    {"text_without_tokens", "evaluate base --quiet --text empty.txt",
+     "no document with a token was taken: 1 files, 0 bytes, 0 documents; left out: 1 empty (first: "
+     "empty.txt:1)"},
+    {"option_of_training_for_a_text", "evaluate base --text text.txt --set training.steps=3",
+     "--set training.steps=3: this command takes options of model, data, masking, seed"},
+    {"text_longer_than_the_model", "evaluate base --text text.txt --set data.sequence_length=25",
+     "--set data.sequence_length=25: data.sequence_length 25 exceeds model.max_position_embeddings "
+     "24; shorten the sequences or enlarge the model's position table"},
+    {"another_length_than_the_one_of_transformers",
+     "evaluate base --quiet --text text.txt --set model.attention.semantics=transformers --set "
+     "data.sequence_length=16",
+     "data.sequence_length 16: with attention.semantics transformers this model takes only 24; "
+     "--set data.sequence_length=24, or --set model.attention.semantics=nystrom"},
+    {"no_cache", "cache absent",
+     "absent: no such folder; name the one that data.cache of your runs names"},
     {"task_of_a_masked_lm", "evaluate base --quiet --file train.tsv",
      "base: is a masked language model and does no task; --text and --minimal-pairs evaluate it"},
     {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",
@@ -619,6 +637,7 @@ const Case tasks[] = {
 class BadInput : public ProgramTest, public ::testing::WithParamInterface<Case> {};
 
 TEST_P(BadInput, EndsInOneLineAndCode2AndLeavesNothing) {
+  environment_ = "TMPDIR=tmp ";
   furnish_models(folder_);
   furnish_run(folder_);
   furnish_task(folder_);

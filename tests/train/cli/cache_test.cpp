@@ -73,10 +73,5 @@ TEST_F(CacheTest, ANameThatIsNoUtf8IsEscapedInJson) {
   EXPECT_EQ(json.at("folder"), "caf\\xe9");
 }
 
-TEST_F(CacheTest, AFolderThatIsNotThereIsNamed) {
-  expect_refused("cache absent",
-                 "absent: no such folder; name the one that data.cache of your runs names");
-}
-
 }  // namespace
 }  // namespace nystrom::testing
