@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <string>

@@ -1,13 +1,11 @@
 // nystrom evaluate: its losses compared with losses from all logits, the sources of its settings,
 // and the files that it leaves.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>

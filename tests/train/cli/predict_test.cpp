@@ -8,7 +8,6 @@
 
 #include "core/base/json.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
-#include "tests/support/errors.h"
 #include "tests/support/named.h"
 #include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"

@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/error.h"
 #include "tests/support/errors.h"
 
 namespace nystrom::testing {

@@ -4,7 +4,6 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
-#include "tests/support/program_test.h"
 #include "tests/support/small_text.h"
 #include "tests/train/export/export_fixture.h"
 #include "train/config/config_io.h"

@@ -6,7 +6,6 @@
 
 #include <map>
 
-#include "tests/support/errors.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/models.h"
 #include "train/loop/train_step.h"

@@ -8,7 +8,6 @@
 #include "tests/support/errors.h"
 #include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,6 +1,4 @@
 // Runs on bags of features: folds, poolings, equal bits after a kill, predictions and maps.
-#include <csignal>
-#include <fstream>
 #include <map>
 
 #include <fmt/format.h>

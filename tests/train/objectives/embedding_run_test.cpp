@@ -1,5 +1,4 @@
 // Runs of task.kind embeddings: they learn, resume, and do not depend on how a step is divided.
-#include <set>
 
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/mpirun.h"

@@ -1,7 +1,6 @@
 // Fine-tuning runs: killed runs end in the same bits, sweeps skip finished runs, initial models
 // must fit, and files are predicted in order.
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>

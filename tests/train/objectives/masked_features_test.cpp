@@ -3,13 +3,10 @@
 #include "train/objectives/pretrain.h"
 
 #include <cmath>
-#include <csignal>
-#include <fstream>
 #include <map>
 
 #include "data/tasks/task_loader.h"
 #include "tests/support/bags.h"
-#include "tests/support/errors.h"
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/killed_run.h"
 #include "tests/support/mpirun.h"

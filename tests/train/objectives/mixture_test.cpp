@@ -10,7 +10,6 @@
 #include "tests/support/program_test.h"
 #include "tests/support/recorded_metric.h"
 #include "tests/support/small_text.h"
-#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {

@@ -11,7 +11,6 @@
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/named.h"
-#include "tests/support/places.h"
 #include "tests/support/recorded_metric.h"
 #include "tests/train/objectives/feature_task.h"
 #include "train/config/config_io.h"

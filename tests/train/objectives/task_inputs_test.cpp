@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 
-#include "core/base/file_io.h"
 #include "tests/support/program_test.h"
 #include "tests/support/temporary_folder.h"
 #include "train/config/config_io.h"

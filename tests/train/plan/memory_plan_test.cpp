@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/check.h"
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
 #include "train/loop/train_step.h"

@@ -1,9 +1,7 @@
 // Pages about runs: their content, hostile names and values, thinned curves, damaged files.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tests/train/report/run_folder.h"
 #include "train/report/report_html.h"

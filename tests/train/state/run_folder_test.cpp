@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
-#include "train/state/checkpoint.h"
 
 namespace nystrom {
 namespace {

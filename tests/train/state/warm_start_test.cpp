@@ -1,10 +1,8 @@
 // Weights of BERT's family: what a run starts from, and folders that do not fit.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "tests/support/errors.h"
 #include "tests/support/fixtures.h"
