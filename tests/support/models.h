@@ -33,6 +33,12 @@ inline ModelConfig tiny_config() {
   return c;
 }
 
+inline ModelConfig masked_lm_config() {
+  ModelConfig config = tiny_config();
+  config.head = Head::masked_lm;
+  return config;
+}
+
 /// Turns a model into the sequence block: features as input, pre-LN, landmarks of the keys, no
 /// convolution, no positions.
 inline void make_sequence_block(ModelConfig& c) {

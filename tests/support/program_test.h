@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "tests/support/recorded_metric.h"
 #include "tests/support/run_program.h"
 #include "tests/support/says.h"
 
@@ -50,6 +52,11 @@ class ProgramTest : public ::testing::Test {
     if (got != expected || last_.out != "")
       ADD_FAILURE_AT(caller.file, caller.line)
           << last_.command << "\nexpected: " << expected << "got: " << got << last_.out;
+  }
+
+  /// A metric from every record of a run that has it.
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) const {
+    return recorded_metric(folder_ / run_dir, name);
   }
 
   TemporaryFolder folder_;

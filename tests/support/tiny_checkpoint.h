@@ -48,6 +48,14 @@ inline ModelConfig tiny_masked_lm() {
   return config;
 }
 
+/// One with exact attention and without convolution, as parents of conversions are.
+inline ModelConfig tiny_exact_lm() {
+  ModelConfig config = tiny_masked_lm();
+  config.attention.kind = AttentionKind::softmax;
+  config.attention.conv_kernel_size.reset();
+  return config;
+}
+
 /// Writes a tokenizer into a new folder.
 inline void write_tiny_tokenizer(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);

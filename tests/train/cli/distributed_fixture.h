@@ -13,7 +13,6 @@
 #include "tests/support/mpirun.h"
 #include "tests/support/places.h"
 #include "tests/support/program_test.h"
-#include "tests/support/recorded_metric.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -36,8 +35,7 @@ inline const std::string device = on_gpus ? "--device cuda " : "";
 class DistributedTest : public ProgramTest {
  protected:
   void SetUp() override {
-    if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
-      GTEST_SKIP() << "mpirun is not installed";
+    if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed";
     write_small_run(folder_,
                     "optimizer: {learning_rate: 1.0e-4}\n"
                     "schedule: {warmup_steps: 2, decay: constant}\n"
@@ -119,9 +117,6 @@ class DistributedTest : public ProgramTest {
   std::string checksum(const std::string& run_dir, int step = 20) {
     return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(step)) /
                          "model.safetensors");
-  }
-  std::vector<double> metric(const std::string& run_dir, const std::string& name) {
-    return recorded_metric(folder_ / run_dir, name);
   }
   void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
                    double tolerance) {

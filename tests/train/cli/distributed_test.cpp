@@ -244,8 +244,7 @@ TEST_F(DistributedTest, WhatOneProcessDoesIsRefusedInSeveral) {
 class DistributedTaskTest : public FinetuneTest {
  protected:
   void SetUp() override {
-    if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
-      GTEST_SKIP() << "mpirun is not installed";
+    if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed";
     FinetuneTest::SetUp();
     configure_classification("epochs: 1");
   }

@@ -8,7 +8,6 @@
 #include "tests/support/golden.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/program_test.h"
-#include "tests/support/recorded_metric.h"
 #include "tests/support/small_text.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -23,10 +22,8 @@ class HealingTest : public ProgramTest {
   void SetUp() override {
     write_small_text(folder_ / "text.txt");
     write_lines(folder_ / "held.txt", tiny_lines(30, 5));
-    ModelConfig parent = tiny_masked_lm();
+    ModelConfig parent = tiny_exact_lm();
     parent.max_position_embeddings = 16;
-    parent.attention.kind = AttentionKind::softmax;
-    parent.attention.conv_kernel_size.reset();
     const TinyCheckpoint made(folder_ / "parent", parent);
     run("convert parent turned --landmarks 3 --conv 3 --length 32 --quiet --threads 1");
     std::ofstream(folder_ / "run.yaml")
@@ -63,9 +60,6 @@ class HealingTest : public ProgramTest {
   }
   std::string checksum(const std::string& run_dir, const std::string& file = "model.safetensors") {
     return file_checksum(folder_ / run_dir / "checkpoints" / "step-20" / file);
-  }
-  std::vector<double> metric(const std::string& run_dir, const std::string& name) {
-    return recorded_metric(folder_ / run_dir, name);
   }
 };
 
@@ -121,8 +115,7 @@ TEST_F(HealingTest, CheckpointingAndLambTrainToo) {
 }
 
 TEST_F(HealingTest, AnyNumberOfProcessesGivesTheSameBits) {
-  if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
-    GTEST_SKIP() << "mpirun is not installed";
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed";
   succeeded(train("alone"));
   for (const std::string zero : {"0", "1"}) {
     succeeded(train("together" + zero, "training.zero=" + zero, 2));
@@ -135,10 +128,8 @@ TEST_F(HealingTest, AnyNumberOfProcessesGivesTheSameBits) {
 
 TEST_F(HealingTest, AResumedRunHasItsTeacher) {
   succeeded(train("run"));
-  ModelConfig parent = tiny_masked_lm();
+  ModelConfig parent = tiny_exact_lm();
   parent.max_position_embeddings = 16;
-  parent.attention.kind = AttentionKind::softmax;
-  parent.attention.conv_kernel_size.reset();
   const auto other = make_model(parent, DType::f32, 1);
   write_safetensors(folder_ / "parent" / "model.safetensors", weight_tensors(*other));
   expect_says(refused(train("run", "training.steps=22")),
@@ -148,9 +139,7 @@ TEST_F(HealingTest, AResumedRunHasItsTeacher) {
 
 TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
   const auto teacher = [&](const char* name, const auto& change) {
-    ModelConfig config = tiny_masked_lm();
-    config.attention.kind = AttentionKind::softmax;
-    config.attention.conv_kernel_size.reset();
+    ModelConfig config = tiny_exact_lm();
     change(config);
     const TinyCheckpoint made(folder_ / name, config);
   };

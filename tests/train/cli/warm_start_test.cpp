@@ -6,7 +6,6 @@
 #include "tests/support/fixtures.h"
 #include "tests/support/golden.h"
 #include "tests/support/program_test.h"
-#include "tests/support/recorded_metric.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/state/hf_config.h"
 
@@ -108,7 +107,7 @@ TEST_P(WarmStartCommands, ConvertHealFinetuneAndPredict) {
       "length_schedule: {0: 9, 2: 27}}' --set 'distillation={teacher: model, until_step: 2}' "
       "--set 'training={dtype: f32, steps: 4, batch_size: 4, micro_batch_size: 4}' "
       "--set schedule.warmup_steps=1 --set 'logging={every: 1, tensorboard: false}'");
-  EXPECT_EQ(recorded_metric(folder_ / "healed", "distillation_logits").size(), 2U);
+  EXPECT_EQ(metric("healed", "distillation_logits").size(), 2U);
   run("export healed exported --onnx f32 --verify --text text.txt");
   expect_says(run("info exported --json"), R"("layers":{"1":"softmax"})");
   write_run("task",

@@ -115,16 +115,9 @@ INSTANTIATE_TEST_SUITE_P(All, ConvertArchitecture,
 
 // ---- The command --------------------------------------------------------------------------------
 
-ModelConfig exact_config() {
-  ModelConfig config = tiny_masked_lm();
-  config.attention.kind = AttentionKind::softmax;
-  config.attention.conv_kernel_size.reset();
-  return config;
-}
-
 class ConvertTest : public ProgramTest {
  protected:
-  ConvertTest() : exact_(folder_ / "exact", exact_config()) {
+  ConvertTest() : exact_(folder_ / "exact", tiny_exact_lm()) {
     write_lines(folder_ / "text.txt", tiny_lines(40, 3));
   }
   nlohmann::json result(const std::string& arguments) {
@@ -174,7 +167,7 @@ TEST_F(ConvertTest, PrintsATable) {
 }
 
 TEST_F(ConvertTest, KeepsAConvolution) {
-  ModelConfig config = exact_config();
+  ModelConfig config = tiny_exact_lm();
   config.attention.conv_kernel_size = 7;
   const TinyCheckpoint convolved(folder_ / "convolved", config);
   EXPECT_EQ(result("convert convolved turned --landmarks 4")["convolution"], 7);
@@ -203,7 +196,7 @@ TEST(ConversionStudy, AdvisesTheFewestLandmarks) {
 
 /// Landmarks of a layer's own inputs, as the model itself would compute them.
 TEST(ConversionStudy, ErrorsShrinkWithTheLandmarks) {
-  ModelConfig config = exact_config();
+  ModelConfig config = tiny_exact_lm();
   config.max_position_embeddings = config.segment_means_seq_len = 200;
   const TemporaryFolder folder;
   const TinyCheckpoint parent(folder / "parent", config);
@@ -256,7 +249,7 @@ TEST_F(ConvertTest, RefusesModels) {
   expect_error("nystrom turned",
                "nystrom: its attention is nystrom, and nystrom convert turns exact attention "
                "(softmax); nystrom extend makes a model longer");
-  ModelConfig config = exact_config();
+  ModelConfig config = tiny_exact_lm();
   config.attention.conv_kernel_size = 7;
   const TinyCheckpoint convolved(folder_ / "convolved", config);
   expect_error("convolved turned --landmarks 4 --conv 33",
@@ -275,7 +268,7 @@ TEST_F(ConvertTest, RefusesModels) {
 }
 
 TEST_F(ConvertTest, RefusesTexts) {
-  ModelConfig config = exact_config();
+  ModelConfig config = tiny_exact_lm();
   config.head = Head::token_classification;
   const TinyCheckpoint tokens(folder_ / "tokens", config);
   expect_error("tokens turned --landmarks 4 --text text.txt",

@@ -20,12 +20,6 @@ using Names = std::vector<std::string>;
 inline constexpr ExportOptions plain{.format = ExportFormat::transformers};
 inline constexpr ExportOptions verified{.format = ExportFormat::transformers, .verify = true};
 
-inline ModelConfig masked_lm_config() {
-  ModelConfig config = tiny_config();
-  config.head = Head::masked_lm;
-  return config;
-}
-
 /// A source folder, a target folder, and the models in them.
 class ExportTest : public ProgramTest {
  protected:

@@ -14,9 +14,8 @@ namespace nystrom::testing {
 namespace {
 
 ModelConfig student_config() {
-  ModelConfig config = tiny_config();
+  ModelConfig config = masked_lm_config();
   config.hidden_dropout_prob = 0;
-  config.head = Head::masked_lm;
   return config;
 }
 

@@ -2,7 +2,6 @@
 
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/mpirun.h"
-#include "tests/support/recorded_metric.h"
 
 namespace nystrom::testing {
 namespace {
@@ -57,9 +56,7 @@ class EmbeddingTest : public FinetuneTest {
   }
 
   /// The values of `key` in metrics.jsonl.
-  std::vector<double> metric(const std::string& key) {
-    return recorded_metric(folder_ / "run", key);
-  }
+  std::vector<double> metric(const std::string& key) { return FinetuneTest::metric("run", key); }
   std::vector<double> losses(const std::string& options) {
     fs::remove_all(folder_ / "run");
     run("finetune run.yaml --threads 1 --set logging.every=1 " + options);

@@ -10,7 +10,6 @@
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/killed_run.h"
 #include "tests/support/mpirun.h"
-#include "tests/support/recorded_metric.h"
 #include "tests/train/objectives/feature_task.h"
 
 namespace nystrom::testing {
@@ -63,9 +62,6 @@ class MaskedFeaturesRun : public ProgramTest {
     ProgramTest::refusal(arguments, caller);
     EXPECT_EQ(std::ranges::count(last_.err, '\n'), 1) << last_.err;
     return last_.err;
-  }
-  std::vector<double> metric(const std::string& run_dir, const std::string& name) {
-    return recorded_metric(folder_ / run_dir, name);
   }
   RunSpec spec() { return resolve(config_file(folder_ / "run.yaml"), {}, RunKind::pretraining); }
 };
@@ -181,8 +177,7 @@ TEST_F(MaskedFeaturesRun, KilledRunsEndInTheSameBits) {
 }
 
 TEST_F(MaskedFeaturesRun, LossesAreThoseOfOneProcess) {
-  if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
-    GTEST_SKIP() << "mpirun is not installed";
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed";
   configure_table("pooling: token");
   const std::string command = program_word() +
                               "pretrain run.yaml --threads 1 --set training.epochs=2 --set "

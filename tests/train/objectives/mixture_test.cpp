@@ -8,7 +8,6 @@
 
 #include "core/base/file_io.h"
 #include "tests/support/program_test.h"
-#include "tests/support/recorded_metric.h"
 #include "tests/support/small_text.h"
 
 namespace nystrom::testing {
@@ -48,9 +47,9 @@ class MixtureRun : public ProgramTest {
 
 TEST_F(MixtureRun, RecordsTheLossOfEachSource) {
   run(pretrain_ + "run");
-  const auto loss = recorded_metric(folder_ / "run", "validation_loss"),
-             novels = recorded_metric(folder_ / "run", "validation_loss_novels"),
-             numbers = recorded_metric(folder_ / "run", "validation_loss_numbers");
+  const auto loss = metric("run", "validation_loss"),
+             novels = metric("run", "validation_loss_novels"),
+             numbers = metric("run", "validation_loss_numbers");
   ASSERT_EQ(loss.size(), 2);
   ASSERT_EQ(novels.size(), 2);
   ASSERT_EQ(numbers.size(), 2);

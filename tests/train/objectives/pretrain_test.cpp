@@ -13,7 +13,6 @@
 #include "data/tokenizers/tokenizer_folder.h"
 #include "tests/support/places.h"
 #include "tests/support/program_test.h"
-#include "tests/support/recorded_metric.h"
 #include "tests/support/rounds.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
@@ -100,14 +99,12 @@ TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
 TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
   train("each", "logging.every=1");
   train("fifth", "logging.every=5");
-  const auto each = recorded_metric(folder_ / "each", "loss"),
-             means = recorded_metric(folder_ / "fifth", "mean_loss");
-  const auto accuracies = recorded_metric(folder_ / "each", "accuracy"),
-             mean_accuracies = recorded_metric(folder_ / "fifth", "mean_accuracy");
+  const auto each = metric("each", "loss"), means = metric("fifth", "mean_loss");
+  const auto accuracies = metric("each", "accuracy"),
+             mean_accuracies = metric("fifth", "mean_accuracy");
   ASSERT_EQ(each.size(), 60u);
   ASSERT_EQ(means.size(), 12u);
-  EXPECT_EQ(each, recorded_metric(folder_ / "each", "mean_loss"))
-      << "since the last record there was one step";
+  EXPECT_EQ(each, metric("each", "mean_loss")) << "since the last record there was one step";
   for (std::size_t i = 0; i < means.size(); ++i) {
     const auto mean_of = [&](const std::vector<double>& values) {
       return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(5 * i),
@@ -127,8 +124,8 @@ TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
 TEST_F(PretrainTest, EveryStepAndEvaluationIsRecordedOnceWhenARunGoesOn) {
   for (const std::string steps : {"40", "60"})
     train("run", "logging.every=1' --set 'training.steps=" + steps);
-  EXPECT_EQ(recorded_metric(folder_ / "run", "loss").size(), 60U);
-  EXPECT_EQ(recorded_metric(folder_ / "run", "validation_loss").size(), 3U);
+  EXPECT_EQ(metric("run", "loss").size(), 60U);
+  EXPECT_EQ(metric("run", "validation_loss").size(), 3U);
 }
 
 /// A tokenizer in the cache has the length of the run that trained it.

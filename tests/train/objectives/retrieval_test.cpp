@@ -116,6 +116,12 @@ class RetrievalTest : public ::testing::Test {
     return message_of([&] { read_retrieval(beir(), split); });
   }
   std::string place(const std::string& name) const { return (beir() / name).string(); }
+  VectorScores evaluated_pairs(TextEmbedder& first, TextEmbedder& second) {
+    TaskConfig task;
+    task.kind = TaskKind::regression;
+    task.columns.pair = "pair";
+    return evaluate_pairs(first, second, resolve_task(task), {place("pairs.tsv")});
+  }
   TextEmbedder embedder() {
     EmbeddingOptions options;
     options.sequence_length = 24;
@@ -203,12 +209,8 @@ TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
   write("pairs.tsv",
         "text\tpair\tlabel\nthe sea was calm\tthe sea was calm\t5\nold ships\tmen sang\t0\n"
         "the stars\tthe pale stars\t3\n");
-  TaskConfig task;
-  task.kind = TaskKind::regression;
-  task.columns.pair = "pair";
   TextEmbedder first = embedder(), second = embedder();
-  const VectorScores result =
-      evaluate_pairs(first, second, resolve_task(task), {place("pairs.tsv")});
+  const VectorScores result = evaluated_pairs(first, second);
   const Tensor a = first(std::vector<std::string>{"the sea was calm", "old ships", "the stars"}),
                b = first(
                    std::vector<std::string>{"the sea was calm", "men sang", "the pale stars"});
@@ -224,13 +226,9 @@ TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
 
 TEST_F(RetrievalTest, PairsWithoutACorrelationAreRefused) {
   write("pairs.tsv", "text\tpair\tlabel\nthe sea\tmen\t1\nold ships\tmen sang\t1\n");
-  TaskConfig task;
-  task.kind = TaskKind::regression;
-  task.columns.pair = "pair";
   TextEmbedder first = embedder(), second = embedder();
-  EXPECT_EQ(
-      message_of([&] { evaluate_pairs(first, second, resolve_task(task), {place("pairs.tsv")}); }),
-      "2 pairs have no correlation: their scores or their cosines are all equal");
+  EXPECT_EQ(message_of([&] { evaluated_pairs(first, second); }),
+            "2 pairs have no correlation: their scores or their cosines are all equal");
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/named.h"
-#include "tests/support/recorded_metric.h"
 #include "tests/train/objectives/feature_task.h"
 #include "train/config/config_io.h"
 #include "train/objectives/corpus.h"
@@ -260,7 +259,7 @@ class SameNumber : public FinetuneTest {
 
   /// The last recorded value of a metric.
   double recorded(const std::string& name) {
-    const std::vector<double> values = recorded_metric(folder_ / "run", "validation_" + name);
+    const std::vector<double> values = metric("run", "validation_" + name);
     EXPECT_FALSE(values.empty()) << name;
     return values.empty() ? NAN : values.back();
   }

@@ -10,12 +10,6 @@
 namespace nystrom::testing {
 namespace {
 
-ModelConfig masked_lm_config() {
-  ModelConfig config = tiny_config();
-  config.head = Head::masked_lm;
-  return config;
-}
-
 std::map<std::string, ParameterOptions> options_by_name(
     const OptimizerOptions& options, const ModelConfig& config = masked_lm_config()) {
   const Model model(config);
