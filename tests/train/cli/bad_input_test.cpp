@@ -34,7 +34,6 @@ void furnish_run(const TemporaryFolder& folder) {
     text += "the sea was calm and the old ships sailed home under pale stars\n";
   write_bytes(folder / "text.txt", text);
   write_bytes(folder / "latin1.txt", "caf\xe9\n");
-  write_bytes(folder / "nul.txt", std::string("a\0b\n", 4));
   write_bytes(folder / "empty.txt", "");
   write_bytes(folder / "fake.gz", "not gzip");
   write_bytes(folder / "run.yaml",
@@ -395,12 +394,6 @@ const Case texts[] = {
     {"latin1", PREPARE "'data.train=[latin1.txt]'",
      "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 not "
      "UTF-8 (first: latin1.txt:1))"},
-    {"nul", PREPARE "'data.train=[nul.txt]'",
-     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 with NUL "
-     "bytes (first: nul.txt:1))"},
-    {"empty", PREPARE "'data.train=[empty.txt]'",
-     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 empty "
-     "(first: empty.txt:1))"},
     {"gzip", PREPARE "'data.train=[fake.gz]'",
      "fake.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew"},
     {"small_vocabulary", PREPARE "tokenizer.train.vocab_size=16",

@@ -448,14 +448,6 @@ TEST_F(ExportTest, AFailureHalfWayLeavesNothing) {
   EXPECT_EQ(names_in(folder_.path()), Names{"source"});
 }
 
-TEST_F(ExportTest, AnOccupiedFolderStaysAsItIs) {
-  const ModelFolder model = write_model(masked_lm_config());
-  write_bytes(target() / "notes.txt", "mine");
-  EXPECT_EQ(input_error([&] { run(model); }),
-            target().string() + ": is not empty; name a new folder");
-  EXPECT_EQ(names_in(target()), Names{"notes.txt"});
-}
-
 TEST_F(ExportTest, AFileIsNoPlaceForAFolder) {
   const ModelFolder model = write_model(masked_lm_config());
   write_bytes(target(), "mine");
