@@ -27,32 +27,32 @@ inline const std::string tiny_model =
     "logging: {tensorboard: false}\n"
     "training: {dtype: f32, batch_size: 16, micro_batch_size: 8, ";
 
-/// Draws random words, but none of those that decide labels.
-class Words {
- public:
-  explicit Words(std::uint32_t seed) : random_(seed) {}
-  std::string word() {
-    const char* words[] = {"the",  "was",   "calm", "and",   "old", "sailed",
-                           "home", "under", "pale", "while", "sang"};
-    return words[random_() % 11];
-  }
-  std::vector<std::string> words(std::size_t least, std::size_t most) {
-    std::vector<std::string> result;
-    for (std::size_t left = least + random_() % (most - least + 1); left > 0; --left)
-      result.push_back(word());
-    return result;
-  }
-  std::size_t below(std::size_t n) { return random_() % n; }
-
- private:
-  std::minstd_rand random_;
-};
-
 inline std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
   return text;
 }
+
+/// Draws random words of a list: if none is given, of one without those that decide labels.
+class Words {
+ public:
+  explicit Words(std::uint32_t seed,
+                 std::vector<std::string> list = {"the", "was", "calm", "and", "old", "sailed",
+                                                  "home", "under", "pale", "while", "sang"})
+      : random_(seed), list_(std::move(list)) {}
+  std::vector<std::string> words(std::size_t least, std::size_t most) {
+    std::vector<std::string> result;
+    for (std::size_t left = least + below(most - least + 1); left > 0; --left)
+      result.push_back(list_[below(list_.size())]);
+    return result;
+  }
+  std::string text(std::size_t least, std::size_t most) { return joined(words(least, most)); }
+  std::size_t below(std::size_t n) { return random_() % n; }
+
+ private:
+  std::minstd_rand random_;
+  std::vector<std::string> list_;
+};
 
 class FinetuneTest : public ProgramTest {
  protected:

@@ -14,7 +14,7 @@ class DocumentTasks : public FinetuneTest {
       const std::string label = i % 2 == 0 ? "water" : "people";
       const std::string end = i % 2 == 0 ? "sea sea sea sea" : "men men men men";
       write_bytes(folder_ / folder / label / (std::to_string(i) + ".txt"),
-                  joined(words.words(40, 60)) + "\n" + end + "\n");
+                  words.text(40, 60) + "\n" + end + "\n");
     }
   }
 

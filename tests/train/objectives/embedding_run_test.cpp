@@ -16,7 +16,7 @@ class EmbeddingTest : public FinetuneTest {
     for (int i = 0; i < count; ++i) {
       const auto topic = words.below(3), different = (topic + 1 + words.below(2)) % 3;
       const auto with = [&](const char* word) {
-        return joined(words.words(1, 3)) + " " + word + " " + word;
+        return words.text(1, 3) + " " + word + " " + word;
       };
       text += with(topics[topic][0]) + "\t" + with(topics[topic][1]) + "\t" +
               with(topics[different][1]) + "\t" + (i % 2 == 0 ? "5" : "4.5") + "\n";
@@ -288,7 +288,7 @@ TEST_F(EmbeddingTest, ScoredPairsAreMeasuredAsByEvaluate) {
             "max_score: 5, ");
   // Longer than a window: the end of a text decides where it is read.
   std::string pairs = "query\tanswer\tscore\n";
-  const std::string filler = joined(Words(5).words(40, 40));
+  const std::string filler = Words(5).text(40, 40);
   for (const char* end : {"sea sailed", "men sang", "pale calm", "old home", "sea calm"})
     pairs +=
         filler + " " + end + "\t" + std::string(end) + "\t" + std::to_string(end[0] % 5) + "\n";

@@ -563,7 +563,7 @@ Watched watch(const fs::path& folder, std::vector<std::string> words) {
 TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
   Words words(11);
   std::vector<std::string> lines;
-  for (int i = 0; i < 10000; ++i) lines.push_back(i == 5000 ? "" : joined(words.words(1, 20)));
+  for (int i = 0; i < 10000; ++i) lines.push_back(i == 5000 ? "" : words.text(1, 20));
   write_lines(folder_ / "texts.txt", lines);
   write_lines(folder_ / "few.txt", {lines.begin(), lines.begin() + 100});
   const auto predict = [&](const std::string& file) {

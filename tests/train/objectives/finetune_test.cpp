@@ -31,8 +31,8 @@ TEST_F(FinetuneTest, LearnsANumberOfAPair) {
     std::string text = "a,b,score\n";
     for (int i = 0; i < count; ++i) {
       const bool sea = words.below(2) == 0;
-      text += joined(words.words(1, 5)) + "," + (sea ? "sea " : "men ") +
-              joined(words.words(1, 4)) + "," + (sea ? "1.5" : "-0.5") + "\n";
+      text += words.text(1, 5) + "," + (sea ? "sea " : "men ") + words.text(1, 4) + "," +
+              (sea ? "1.5" : "-0.5") + "\n";
     }
     write_bytes(folder_ / name, text);
   }
@@ -70,14 +70,13 @@ TEST_F(FinetuneTest, LearnsToAnswer) {
   for (const auto& [name, count] : {std::pair("train.json", 160), std::pair("dev.json", 40)}) {
     json paragraphs = json::array();
     for (int i = 0; i < count; ++i) {
-      const std::string before = joined(words.words(1, 40)),
-                        answer = words.below(2) == 0 ? "sea" : "men";
+      const std::string before = words.text(1, 40), answer = words.below(2) == 0 ? "sea" : "men";
       const json question = {
           {"id", std::to_string(i)},
           {"question", "the old"},
           {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
-      paragraphs.push_back({{"context", before + " " + answer + " " + joined(words.words(1, 5))},
-                            {"qas", {question}}});
+      paragraphs.push_back(
+          {{"context", before + " " + answer + " " + words.text(1, 5)}, {"qas", {question}}});
     }
     write_bytes(folder_ / name,
                 json{{"data", {{{"title", "t"}, {"paragraphs", paragraphs}}}}}.dump());
@@ -101,10 +100,9 @@ TEST_F(FinetuneTest, LearnsToChoose) {
       const auto right = words.below(3);
       json choices = json::array();
       for (std::size_t c = 0; c < 3; ++c)
-        choices.push_back(joined(words.words(1, 3)) + (c == right ? " sea" : " men"));
-      text += json{{"before", joined(words.words(1, 4))}, {"endings", choices}, {"right", right}}
-                  .dump() +
-              "\n";
+        choices.push_back(words.text(1, 3) + (c == right ? " sea" : " men"));
+      text +=
+          json{{"before", words.text(1, 4)}, {"endings", choices}, {"right", right}}.dump() + "\n";
     }
     write_bytes(folder_ / name, text);
   }

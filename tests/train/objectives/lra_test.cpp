@@ -106,8 +106,8 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
     for (int i = 0; i < count; ++i) {
       const bool first = words.below(2) == 0, second = words.below(2) == 0;
       text += (first == second ? "1.0\t" : "0.0\t") + std::to_string(i) + "\tx\t" +
-              joined(words.words(0, 3)) + (first ? " zzz" : " qqq") + "\t" +
-              (second ? "zzz " : "qqq ") + joined(words.words(0, 3)) + "\n";
+              words.text(0, 3) + (first ? " zzz" : " qqq") + "\t" + (second ? "zzz " : "qqq ") +
+              words.text(0, 3) + "\n";
     }
     write_bytes(folder_ / name, text);
   };

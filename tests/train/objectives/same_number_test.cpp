@@ -20,23 +20,12 @@ namespace nystrom::testing {
 namespace {
 
 /// Each of these words is one token in every tokenizer of this test.
-const std::vector<std::string> words = {"that",   "with",  "said", "have", "were",  "they",
-                                        "little", "like",  "this", "very", "would", "been",
-                                        "when",   "which", "from", "about"};
+const std::vector<std::string> whole_words = {"that",   "with",  "said", "have", "were",  "they",
+                                              "little", "like",  "this", "very", "would", "been",
+                                              "when",   "which", "from", "about"};
 
-class Draw {
- public:
-  explicit Draw(std::uint32_t seed) : random_(seed) {}
-  std::size_t below(std::size_t n) { return random_() % n; }
-  std::string text(std::size_t least, std::size_t most) {
-    std::vector<std::string> drawn;
-    for (std::size_t left = least + below(most - least + 1); left > 0; --left)
-      drawn.push_back(words[below(words.size())]);
-    return joined(drawn);
-  }
-
- private:
-  std::minstd_rand random_;
+struct Draw : Words {
+  explicit Draw(std::uint32_t seed) : Words(seed, whole_words) {}
 };
 
 // ---- Tokenizers ---------------------------------------------------------------------------------
@@ -153,7 +142,7 @@ Sample draw_value(Draw& draw, int) {
 Sample draw_tags(Draw& draw, int) {
   Sample sample;
   for (std::size_t left = 2 + draw.below(5); left > 0; --left) {
-    const std::string word = words[draw.below(words.size())],
+    const std::string word = whole_words[draw.below(whole_words.size())],
                       label = draw.below(2) == 0 ? "long" : "short";
     sample.line += word + " " + label + "\n";
     sample.label += label + " ";
@@ -175,7 +164,8 @@ Sample draw_question(Draw& draw, int number) {
 Sample draw_choice(Draw& draw, int) {
   json choices = json::array();
   for (int i = 0; i < 3; ++i)
-    choices.push_back(draw.text(2, 4) + " " + words[static_cast<std::size_t>(i)]);  // all different
+    choices.push_back(draw.text(2, 4) + " " +
+                      whole_words[static_cast<std::size_t>(i)]);  // all different
   const std::size_t right = draw.below(3);
   return {json{{"text", draw.text(1, 4)}, {"endings", choices}, {"label", right}}.dump() + "\n",
           choices[right]};
