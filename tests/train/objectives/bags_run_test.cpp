@@ -101,15 +101,6 @@ TEST_F(BagsRun, KilledRunsEndInTheSameBits) {
 
 TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
   configure("token");
-  fs::copy_file(folder_ / "bags/s0.h5", folder_ / "bags/s99.h5");
-  write_bytes(folder_ / "leak.csv", read_bytes(folder_ / "slides.csv") + "s99,normal,p99\n");
-  bool refused = false;
-  for (int fold = 0; fold < 3; ++fold)
-    refused |=
-        run_program(folder_, "check run.yaml --data --set task.train=[leak.csv] --set task.fold=" +
-                                 std::to_string(fold))
-            .err.find("have the same features, and are in different parts") != std::string::npos;
-  EXPECT_TRUE(refused);
   expect_says(refusal("finetune run.yaml --seeds 2 --folds all"), "--seeds and --folds");
   expect_says(
       refusal(

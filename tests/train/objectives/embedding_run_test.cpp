@@ -231,9 +231,6 @@ TEST_F(EmbeddingTest, WrongInputsAreRefused) {
                        const std::string& task = "") {
     configure(columns, loss.empty() ? "" : "embedding_loss: {" + loss + "}\n", task);
   };
-  set("text: query, pair: answer, label: score", "");
-  expect_refused(
-      "train.tsv:2: the score 5 is above task.max_score 1; set it to the score of equal texts");
   set("text: query, pair: answer, label: score", "", "max_score: 5, ");
   expect_refused(
       "task.train: its files hold scored pairs, which embedding_loss.name "
@@ -300,19 +297,6 @@ TEST_F(EmbeddingTest, ScoredPairsAreMeasuredAsByEvaluate) {
   const json scores = json::parse(last_.out);
   EXPECT_NEAR(scores["spearman"].get<double>(), metric("validation_spearman").back(), 1e-9);
   EXPECT_NEAR(scores["pearson"].get<double>(), metric("validation_pearson").back(), 1e-6);
-}
-
-/// Other positives of a text do not compete: without others any ranking would be perfect.
-TEST_F(EmbeddingTest, PairsOfOneTopicValidateNothing) {
-  configure();
-  std::string pairs = "query\tanswer\n";
-  for (const char* query : {"the sea", "the sea sea"})
-    for (const char* answer : {"they sailed", "sailed home", "sailed sailed", "old sailed"})
-      pairs += std::string(query) + "\t" + answer + "\n";
-  write_bytes(folder_ / "dev.tsv", pairs);
-  expect_refused("finetune run.yaml",
-                 "task.validation: every second text is a pair of every first one, so that any is "
-                 "found; give pairs of others");
 }
 
 TEST_F(EmbeddingTest, OverlapOfTrainingAndValidationIsNamed) {

@@ -116,12 +116,6 @@ class RetrievalTest : public ::testing::Test {
     return message_of([&] { read_retrieval(beir(), split); });
   }
   std::string place(const std::string& name) const { return (beir() / name).string(); }
-  VectorScores evaluated_pairs(TextEmbedder& first, TextEmbedder& second) {
-    TaskConfig task;
-    task.kind = TaskKind::regression;
-    task.columns.pair = "pair";
-    return evaluate_pairs(first, second, resolve_task(task), {place("pairs.tsv")});
-  }
   TextEmbedder embedder() {
     EmbeddingOptions options;
     options.sequence_length = 24;
@@ -153,16 +147,10 @@ TEST_F(RetrievalTest, WrongFoldersAreRefused) {
                                 "qrels/*.tsv");
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\ta\thigh\n");
   EXPECT_EQ(problem(), place("qrels/test.tsv") + ":2: the score 'high' is no whole number");
-  write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\ta\t0\n");
-  EXPECT_EQ(problem(), place("qrels/test.tsv") + ":3: document 'a' is judged twice for query 'q1'");
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq7\ta\t1\n");
   EXPECT_EQ(problem(), place("qrels/test.tsv") +
                            ": none of its 1 queries is in queries.jsonl, not even 'q7'; ids must "
                            "be written alike");
-  write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\ta.0\t1\nq2\tb.0\t1\n");
-  EXPECT_EQ(problem(), place("qrels/test.tsv") +
-                           ": none of its 2 judged documents is in corpus.jsonl, not even 'a.0'; "
-                           "ids must be written alike");
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\n");
   EXPECT_EQ(problem(), place("qrels/test.tsv") + ": there are no judgements in it");
   fs::rename(beir() / "qrels/test.tsv", beir() / "qrels/a.tsv");
@@ -170,14 +158,10 @@ TEST_F(RetrievalTest, WrongFoldersAreRefused) {
   EXPECT_EQ(problem(), place("qrels") + ": holds a, b; choose one by --split, or name it test.tsv");
 }
 
-TEST_F(RetrievalTest, DuplicatesAreRefused) {
+TEST_F(RetrievalTest, AQueryThatIsThereTwiceIsRefused) {
   write("queries.jsonl",
         "{\"_id\": \"q1\", \"text\": \"a\"}\n{\"_id\": \"q1\", \"text\": \"b\"}\n");
   EXPECT_EQ(problem(), place("queries.jsonl") + ":2: query 'q1' is there twice");
-  write("queries.jsonl",
-        "{\"_id\": \"q1\", \"text\": \"the sea\"}\n{\"_id\": \"q2\", \"text\": \"the sea\"}\n");
-  write("corpus.jsonl", "{\"_id\": \"a\", \"text\": \"x\"}\n{\"_id\": \"a\", \"text\": \"y\"}\n");
-  EXPECT_EQ(problem(), place("corpus.jsonl") + ": document 'a' is there twice");
 }
 
 TEST_F(RetrievalTest, JudgementsOfNothingAreNamed) {
@@ -210,7 +194,11 @@ TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
         "text\tpair\tlabel\nthe sea was calm\tthe sea was calm\t5\nold ships\tmen sang\t0\n"
         "the stars\tthe pale stars\t3\n");
   TextEmbedder first = embedder(), second = embedder();
-  const VectorScores result = evaluated_pairs(first, second);
+  TaskConfig task;
+  task.kind = TaskKind::regression;
+  task.columns.pair = "pair";
+  const VectorScores result =
+      evaluate_pairs(first, second, resolve_task(task), {place("pairs.tsv")});
   const Tensor a = first(std::vector<std::string>{"the sea was calm", "old ships", "the stars"}),
                b = first(
                    std::vector<std::string>{"the sea was calm", "men sang", "the pale stars"});
@@ -222,13 +210,6 @@ TEST_F(RetrievalTest, PairsAreComparedByTheirCosines) {
   EXPECT_EQ(result.counts[0].second, 3);
   EXPECT_NEAR(result.scores[1].second, pearson_correlation(cosines, labels), 1e-6);
   EXPECT_NEAR(result.scores[0].second, spearman_correlation(cosines, labels), 1e-12);
-}
-
-TEST_F(RetrievalTest, PairsWithoutACorrelationAreRefused) {
-  write("pairs.tsv", "text\tpair\tlabel\nthe sea\tmen\t1\nold ships\tmen sang\t1\n");
-  TextEmbedder first = embedder(), second = embedder();
-  EXPECT_EQ(message_of([&] { evaluated_pairs(first, second); }),
-            "2 pairs have no correlation: their scores or their cosines are all equal");
 }
 
 }  // namespace

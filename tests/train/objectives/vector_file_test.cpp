@@ -197,10 +197,6 @@ TEST_F(VectorFileTest, DamageIsRefused) {
   huge.replace(huge.find("(5, 3), }"), 30, "(999999999999, 999999999), }  ");
   EXPECT_EQ(problem("bad.npy", huge),
             name + ": its 60 bytes are not 999999999999 vectors of 999999999 numbers");
-  std::string big = npy;
-  big.replace(big.find("<f4"), 3, ">f4");
-  EXPECT_TRUE(problem("bad.npy", big)
-                  .starts_with(name + ": expected <f2, <f4 or <f8 in C order, got >f4 in C order"));
   // A shape of digits alone has one reading; tried in every way, it would take forever.
   std::string digits = npy;
   digits.replace(digits.find("5, 3), }"), 40, std::string(40, '0'));
