@@ -283,9 +283,6 @@ const Case configurations[] = {
     {"masking_of_a_wrong_share", PRETRAIN "'masking.probability={0: 0.3, end: 2}'",
      "--set masking.probability={0: 0.3, end: 2}: masking.probability.end: got '2', expected a "
      "number greater than 0 and at most 1"},
-    {"masking_shares", PRETRAIN "masking.random=0.5",
-     "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; "
-     "the rest stays unchanged"},
     {"spans_cut", PRETRAIN "'masking.span={mean: 12}'",
      "--set masking.span={mean: 12}: masking.span.mean 12 exceeds masking.span.max 10; most spans "
      "would be cut: raise max"},
@@ -572,9 +569,6 @@ const Case tasks[] = {
      FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
      "task.train: train.tsv:1: there is no column 'file'; columns: 'sentence', 'label'; name the "
      "column by task.columns.file"},
-    {"wide_stride", FINETUNE "task.kind=questions --set task.stride=128",
-     "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context "
-     "beside a long question"},
     {"grid_without_values", "finetune task.yaml --grid learning_rate",
      "--grid learning_rate: expected option=value,value, such as learning_rate=2e-5,3e-5"},
     {"grid_of_nothing", "finetune task.yaml --grid learning_rat=1,2",
@@ -618,9 +612,6 @@ const Case tasks[] = {
      "absent: no such folder; name the one that data.cache of your runs names"},
     {"task_of_a_masked_lm", "evaluate base --quiet --file train.tsv",
      "base: is a masked language model and does no task; --text and --minimal-pairs evaluate it"},
-    {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",
-     "--text and --file are given; --text and --minimal-pairs are for masked language models, "
-     "--file for tasks, --retrieval, --pairs and --classify for vectors; give one of them"},
     {"option_of_training", "evaluate base --quiet --file train.tsv --set training.steps=3",
      "--set training.steps=3: this command takes options of model, task, data"},
     {"way_to_extend", "extend base longer --length 48 --positions zeros",
