@@ -155,10 +155,9 @@ TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
 }
 
 TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
-  expect_refused(
-      "check run.yaml --set model.vocab_size=35",
-      "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 pieces; "
-      "raise it, or leave it out");
+  expect_refused("check run.yaml --set model.vocab_size=35",
+                 "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 "
+                 "pieces; raise it, or leave it out");
 }
 
 TEST_F(CheckTest, TakesTheTokenizersFileToo) {

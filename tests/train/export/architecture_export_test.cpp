@@ -83,17 +83,6 @@ TEST_F(FormatTest, TheFirstOptionThatDoesNotFitIsNamed) {
             "its attention has a convolution, and that of model_type bert has none");
 }
 
-TEST_F(FormatTest, AFormatThatDoesNotFitIsAnError) {
-  Log quiet(true);
-  const ModelFolder folder = write_model(masked_lm_config());
-  EXPECT_EQ(
-      input_error([&] { export_model(folder, target(), {.format = ExportFormat::bert}, quiet); }),
-      source().string() +
-          ": cannot be exported as bert: its attention is nystrom, and that of model_type "
-          "bert is exact; leave out --format, and the folder holds a class that computes it");
-  EXPECT_FALSE(fs::exists(target()));
-}
-
 TEST_F(FormatTest, PoolingOfVectorsNeedsTheFilesThatStateIt) {
   Log quiet(true);
   ModelFolder folder =
