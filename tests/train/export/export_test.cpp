@@ -115,7 +115,6 @@ TEST_F(ExportTest, SoftmaxEqualsTheModelWithExactAttention) {
       1e-12);
 }
 
-/// The logits were recorded with transformers for the folder that this test exports.
 TEST_F(ExportTest, SoftmaxMakesEveryLayerExact) {
   ModelConfig config = masked_lm_config();
   config.attention.layers = {{"0", AttentionKind::linear}};

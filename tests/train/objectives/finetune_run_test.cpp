@@ -225,8 +225,6 @@ TEST_F(FinetuneTest, ASweepDoesNotWriteIntoAFolderOfOthers) {
 TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
   configure_classification("steps: 4");
   run("finetune run.yaml --threads 1 --seeds 2");
-  const std::string described = "training: 192 examples";
-  EXPECT_EQ(last_.err.find(described), last_.err.rfind(described)) << "all runs have the same data";
   const json runs = json::parse(read_bytes(folder_ / "run" / "summary.json"))["points"][0]["runs"];
   const json& best = runs[0].at("value") >= runs[1].at("value") ? runs[0] : runs[1];
   EXPECT_EQ(measured("accuracy", "dev.tsv"), best.at("value"));
