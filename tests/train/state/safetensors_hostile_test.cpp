@@ -2,6 +2,7 @@
 // is.
 #include <gtest/gtest.h>
 
+#include "core/base/protobuf.h"
 #include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
 #include "train/state/safetensors.h"
@@ -9,11 +10,7 @@
 namespace nystrom {
 namespace {
 
-std::string length_prefix(std::uint64_t length) {
-  std::string bytes;
-  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(length >> (8 * i) & 0xff);
-  return bytes;
-}
+std::string length_prefix(std::uint64_t length) { return protobuf::little_endian(length); }
 
 std::string file_of(const std::string& header, const std::string& data = "") {
   return length_prefix(header.size()) + header + data;

@@ -5,20 +5,15 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/protobuf.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {
 
-std::string header_length(std::uint64_t length) {
-  std::string bytes;
-  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(length >> (8 * i) & 0xff);
-  return bytes;
-}
-
 /// The bytes of a file with this header and data.
 std::string file_with(const std::string& header, const std::string& data = "") {
-  return header_length(header.size()) + header + data;
+  return protobuf::little_endian(std::uint64_t{header.size()}) + header + data;
 }
 
 /// The bytes of a file with one tensor "a".
