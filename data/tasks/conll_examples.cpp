@@ -16,7 +16,7 @@ std::vector<std::string_view> split_at_blanks(std::string_view line) {
   return words_between(line, " \t");
 }
 
-class ConllExamples : public ExampleReader {
+class ConllExamples {
  public:
   ConllExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
       : labelled_(labelled),
@@ -28,7 +28,8 @@ class ConllExamples : public ExampleReader {
     look_ahead(file);
   }
 
-  std::optional<Example> next() override {
+  /// The next sentence; nothing after the last. Continues behind a BadRow.
+  std::optional<Example> next() {
     Example example;
     example.file = file_;
     std::string line;
@@ -157,7 +158,7 @@ class ConllExamples : public ExampleReader {
   }
 
   Labelled labelled_;
-  TaskConfig task_;
+  const TaskConfig& task_;
   std::shared_ptr<const std::string> file_;
   LineReader lines_;
   std::optional<std::size_t> word_, label_;
@@ -182,9 +183,10 @@ void check_tag(const TaskConfig& task, std::string_view tag, const std::string& 
                   place, printable(tag)));
 }
 
-std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file,
-                                          Labelled labelled) {
-  return std::make_unique<ConllExamples>(task, file, labelled);
+void read_conll(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled,
+                ExampleSink& sink) {
+  ConllExamples sentences(task, file, labelled);
+  sink.take_all([&] { return sentences.next(); });
 }
 
 }  // namespace nystrom

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,6 +9,32 @@
 #include "data/text/table_reader.h"
 
 namespace nystrom {
+
+/// Takes the examples of files for read_examples.
+struct ExampleSink {
+  const ExampleUse& use;
+  const BadRowUse& bad;
+  std::int64_t left;                 ///< how many examples are still to be read
+  std::vector<std::string> notes{};  ///< what a user should know of how the files are read
+  bool has_rows = false;             ///< whether the file has given an example or a bad row
+
+  /// Uses the examples that `next` gives until it gives none. After a BadRow it is called again.
+  template <class Next>
+  void take_all(const Next& next) {
+    while (left > 0) {
+      try {
+        std::optional<Example> example = next();
+        if (!example) return;
+        has_rows = true;
+        --left;
+        use(std::move(*example));
+      } catch (const BadRow& error) {
+        has_rows = true;
+        bad(error);
+      }
+    }
+  }
+};
 
 /// Whether a format is that of tables: these come first, in the order of TableFormat.
 inline bool is_table(TaskFormat format) { return format <= TaskFormat::json; }
@@ -23,29 +48,28 @@ inline TableFormat table_format(TaskFormat format) {
 std::vector<std::pair<std::string, std::string>> given_columns(TaskColumns columns);
 /// Tells each column the option that names it.
 void name_options(const TaskColumns& columns, std::vector<WantedColumn>& wanted);
-/// Opens a TSV, CSV or JSON Lines file.
-std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
-                                          TaskFormat format, Labelled labelled);
-/// Opens a CoNLL file.
-std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file,
-                                          Labelled labelled);
-/// Opens a SQuAD file.
-std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file,
-                                          Labelled labelled);
+/// Reads a TSV, CSV or JSON Lines file.
+void read_table(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format,
+                Labelled labelled, ExampleSink& sink);
+/// Reads a CoNLL file.
+void read_conll(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled,
+                ExampleSink& sink);
+/// Reads a SQuAD file.
+void read_squad(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled,
+                ExampleSink& sink);
 /// Gives a question its answers: objects with text and answer_start, or one object with a list of
 /// each. Offsets in files count characters. Throws an InputError that begins with the example's
 /// place, also for no answer without task.no_answer.
 void read_answers(const TaskConfig& task, const nlohmann::json& answers, Example& example);
-/// Opens a folder that has a subfolder for each label.
-std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task,
-                                            const std::filesystem::path& folder, Labelled labelled);
-/// Opens a file that is one text without a label. Its name is the example's id.
-std::unique_ptr<ExampleReader> open_document(const std::filesystem::path& file);
+/// Reads a folder that has a subfolder for each label.
+void read_folders(const TaskConfig& task, const std::filesystem::path& folder, Labelled labelled,
+                  ExampleSink& sink);
+/// Reads a file that is one text without a label. Its name is the example's id.
+void read_document(const std::filesystem::path& file, ExampleSink& sink);
 /// Notes those of the files that are tables by their names, and are read as one text each.
 void note_tables(const std::vector<std::filesystem::path>& files, std::vector<std::string>& notes);
-/// Opens a file with a text in each line and no labels. For tokens the texts are split into words.
-std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task,
-                                          const std::filesystem::path& file);
+/// Reads a file with a text in each line and no labels. For tokens the texts are split into words.
+void read_lines(const TaskConfig& task, const std::filesystem::path& file, ExampleSink& sink);
 
 /// Throws a BadRow unless the label of a word is an entity tag, or task.metric says that labels are
 /// not entities.
@@ -58,17 +82,16 @@ void check_tag(const TaskConfig& task, std::string_view tag, const std::string& 
 /// The labels of CIFAR-10 in the order of their numbers: airplane, automobile, …
 std::vector<std::string> cifar10_classes();
 
-/// Opens a binary batch of CIFAR-10 (data_batch_1.bin, test_batch.bin), which may be compressed.
+/// Reads a binary batch of CIFAR-10 (data_batch_1.bin, test_batch.bin), which may be compressed.
 /// Each image is a byte for its class and 1024 bytes each of red, green and blue. Throws a BadRow
 /// "file: image 7 …" (from 0) for a class beyond 9, and an InputError for a file of another size.
-std::unique_ptr<ExampleReader> open_cifar10(const std::filesystem::path& file, Labelled labelled);
+void read_cifar10(const std::filesystem::path& file, Labelled labelled, ExampleSink& sink);
 
-/// Opens a metadata file of Pathfinder (metadata/0.npy, which is text). Each line is an image,
+/// Reads a metadata file of Pathfinder (metadata/0.npy, which is text). Each line is an image,
 /// "imgs/0 sample_0.png 0 1 …": folder, file and, as the fourth word, the label 0 or 1. Images are
 /// below the parent of `file`'s folder and have one size. Throws a BadRow "file:line: …" for a line
 /// without these words and for an unreadable image.
-std::unique_ptr<ExampleReader> open_pathfinder(const std::filesystem::path& file,
-                                               Labelled labelled);
+void read_pathfinder(const std::filesystem::path& file, Labelled labelled, ExampleSink& sink);
 
 /// The grey value of a colour, by TensorFlow's rgb_to_grayscale: floor(255.5 / 255 · (0.2989 red +
 /// 0.5870 green + 0.1140 blue)). A grey colour keeps its value.

@@ -38,8 +38,7 @@ TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labe
                                printable_path(file)));
 }
 
-std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& file,
-                                        Labelled labelled) {
+void read_file(const TaskConfig& task, const fs::path& file, Labelled labelled, ExampleSink& sink) {
   const TaskFormat format = format_of(task, file, labelled);
   const std::vector<TaskFormat> formats = formats_of(*task.kind);
   require_input(std::ranges::find(formats, format) != formats.end(),
@@ -57,17 +56,18 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
         "{}: {} gives each example one text, and the task has pairs of texts; give a table with "
         "the columns '{}' and '{}'",
         printable_path(file), enum_name(format), printable(*names.text), printable(*names.pair)));
-  if (is_table(format)) return open_table(task, file, format, labelled);
-  if (format == TaskFormat::conll) return open_conll(task, file, labelled);
-  if (format == TaskFormat::squad) return open_squad(task, file, labelled);
-  if (format == TaskFormat::folders) return open_folders(task, file, labelled);
-  if (format == TaskFormat::cifar10) return open_cifar10(file, labelled);
-  if (format == TaskFormat::pathfinder) return open_pathfinder(file, labelled);
+  if (is_table(format)) return read_table(task, file, format, labelled, sink);
+  if (format == TaskFormat::conll) return read_conll(task, file, labelled, sink);
+  if (format == TaskFormat::squad) return read_squad(task, file, labelled, sink);
+  if (format == TaskFormat::folders) return read_folders(task, file, labelled, sink);
+  if (format == TaskFormat::cifar10) return read_cifar10(file, labelled, sink);
+  if (format == TaskFormat::pathfinder) return read_pathfinder(file, labelled, sink);
   require(is_plain(format), "features are no examples");
   require_input(labelled == Labelled::optional,
                 "{}: task.format {} has no labels, and this file needs them", printable_path(file),
                 enum_name(format));
-  return format == TaskFormat::lines ? open_lines(task, file) : open_document(file);
+  if (format == TaskFormat::lines) return read_lines(task, file, sink);
+  read_document(file, sink);
 }
 
 /// The columns that files of a form have, of which a text has one; nothing for tables, which have
@@ -78,42 +78,6 @@ std::optional<std::vector<std::string>> columns_of(TaskFormat format) {
   if (format == TaskFormat::squad) return {{"id"}};
   return is_plain(format) ? std::vector<std::string>{"text"} : std::vector<std::string>();
 }
-
-/// Reads several files one after another.
-class FilesReader : public ExampleReader {
- public:
-  FilesReader(TaskConfig task, std::vector<fs::path> files, Labelled labelled)
-      : task_(std::move(task)), files_(std::move(files)), labelled_(labelled) {
-    if (task_.format == TaskFormat::documents) note_tables(files_, notes_);
-  }
-
-  std::optional<Example> next() override {
-    while (true) {
-      if (!reader_) {
-        if (next_ == files_.size()) return std::nullopt;
-        reader_ = open_one(task_, files_[next_], labelled_);
-        begun_ = false;
-      }
-      const bool first = !std::exchange(begun_, true);
-      if (auto example = reader_->next()) return example;
-      require_input(!first, "{}: there is no example in it", printable_path(files_[next_]));
-      std::ranges::copy(reader_->notes(), std::back_inserter(notes_));
-      reader_.reset();
-      ++next_;
-    }
-  }
-
-  std::vector<std::string> notes() const override { return notes_; }
-
- private:
-  TaskConfig task_;
-  std::vector<fs::path> files_;
-  Labelled labelled_;
-  std::size_t next_ = 0;
-  std::unique_ptr<ExampleReader> reader_;
-  bool begun_ = false;  // whether an example of the file, or a bad row, was read
-  std::vector<std::string> notes_;
-};
 
 /// The files that patterns match; folders for the format folders, and all files below folders for
 /// the format documents.
@@ -217,12 +181,35 @@ void require_read_columns(const TaskConfig& task) {
   if (task.features_folder) refuse("features_folder");
 }
 
-std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
-                                             const std::vector<std::string>& patterns,
-                                             Labelled labelled) {
-  require(task.kind && task.bad_rows, "open_examples: the task is not resolved");
+std::vector<std::string> read_examples(const TaskConfig& task,
+                                       const std::vector<std::string>& patterns, Labelled labelled,
+                                       const ExampleUse& use, const BadRowUse& bad,
+                                       std::int64_t most) {
+  require(task.kind && task.bad_rows, "read_examples: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");
-  return std::make_unique<FilesReader>(task, files_of(task, patterns), labelled);
+  const std::vector<fs::path> files = files_of(task, patterns);
+  ExampleSink sink{use, bad, most};
+  if (task.format == TaskFormat::documents) note_tables(files, sink.notes);
+  for (const fs::path& file : files) {
+    sink.has_rows = false;
+    read_file(task, file, labelled, sink);
+    if (sink.left == 0) break;
+    require_input(sink.has_rows, "{}: there is no example in it", printable_path(file));
+  }
+  return sink.notes;
+}
+
+void for_each_example(const TaskConfig& task, const ExampleSource& source, Labelled labelled,
+                      SkippedRows& skipped, const ExampleUse& use) {
+  std::int64_t number = 0;
+  const auto use_taken = [&](Example&& example) {
+    if (source.takes(number++)) use(std::move(example));
+  };
+  skipped.notes =
+      read_examples(task, source.patterns, labelled, use_taken, [&](const BadRow& error) {
+        if (task.bad_rows != BadRows::skip) throw;
+        if (skipped.count++ == 0) skipped.first = error.what();
+      });
 }
 
 }  // namespace nystrom

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,18 +90,6 @@ inline Labelled needed_labels(const TaskConfig& task) {
   return task.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
 }
 
-/// Reads examples one by one in the memory of one example (squad: of the file).
-class ExampleReader {
- public:
-  virtual ~ExampleReader() = default;
-  /// The next example; nothing after the last. Throws a BadRow "file:line: …" for an unreadable
-  /// example; the following call continues after it. Throws an InputError when reading cannot
-  /// continue.
-  virtual std::optional<Example> next() = 0;
-  /// What a user should know of how the files were read so far, a sentence each.
-  virtual std::vector<std::string> notes() const { return {}; }
-};
-
 /// A hash of an example's inputs, with their boundaries.
 Digest digest_of(const Example& example);
 
@@ -143,25 +132,34 @@ TaskSources task_sources(const TaskConfig& task, std::int64_t seed,
 /// neither those to train on nor those to validate on are tables. `task` is resolved.
 void require_read_columns(const TaskConfig& task);
 
-/// Opens the files that `patterns` match (match_files in data/text/match_files.h; folders for that
-/// format), one after another. `task` is resolved and not of kind features. Without task.format,
-/// the ending of a name (before .gz or .zst) selects the format:
+/// What is done with an example.
+using ExampleUse = std::function<void(Example&&)>;
+/// What is done with a BadRow "file:line: …" of reading an example, or of its use. Called where the
+/// row is caught, so that `throw;` ends the reading.
+using BadRowUse = std::function<void(const BadRow&)>;
+
+/// Reads the files that `patterns` match (match_files in data/text/match_files.h; folders for that
+/// format), one after another, in the memory of one example (squad: of the file). Returns what a
+/// user should know of how the files were read, a sentence each. `task` is resolved and not of kind
+/// features. Without task.format, the ending of a name (before .gz or .zst) selects the format:
 /// - .tsv, .csv, .jsonl, .json: tables (table_format_of in data/text/table_reader.h)
 /// - .json: SQuAD, for questions
 /// - .conll, .conllu, and for tokens also .tsv, .txt: CoNLL
 /// - .bin: CIFAR-10, and .npy: Pathfinder, for classification
 /// - .txt: lines of text, if labels are optional
 /// For the format documents, `patterns` may also name folders: every file below them is a text.
-/// Throws an InputError for a file without examples.
-std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
-                                             const std::vector<std::string>& patterns,
-                                             Labelled labelled);
+/// `most`: of the examples only the first. Throws an InputError for a file without examples, and
+/// where reading cannot continue.
+std::vector<std::string> read_examples(
+    const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled,
+    const ExampleUse& use, const BadRowUse& bad,
+    std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
 /// The rows that were skipped.
 struct SkippedRows {
   std::int64_t count = 0;
   std::string first;               ///< message of the first
-  std::vector<std::string> notes;  ///< of the reader: ExampleReader::notes
+  std::vector<std::string> notes;  ///< of read_examples
 };
 
 /// Appends the notes of a set of examples that `lines` does not have yet: sets that share a file
@@ -175,26 +173,9 @@ std::vector<std::string> warnings_of(const SkippedRows& skipped);
 std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped);
 
-/// Calls use(Example&&) for every example of the source, in order. As task.bad_rows says, a bad row
+/// Calls use(example) for every example of the source, in order. As task.bad_rows says, a bad row
 /// is thrown or counted in `skipped`.
-template <class Use>
 void for_each_example(const TaskConfig& task, const ExampleSource& source, Labelled labelled,
-                      SkippedRows& skipped, const Use& use) {
-  const std::unique_ptr<ExampleReader> reader = open_examples(task, source.patterns, labelled);
-  std::int64_t number = 0;
-  while (true) {
-    try {
-      std::optional<Example> example = reader->next();
-      if (!example) {
-        skipped.notes = reader->notes();
-        return;
-      }
-      if (source.takes(number++)) use(std::move(*example));
-    } catch (const BadRow& error) {
-      if (task.bad_rows != BadRows::skip) throw;
-      if (skipped.count++ == 0) skipped.first = error.what();
-    }
-  }
-}
+                      SkippedRows& skipped, const ExampleUse& use);
 
 }  // namespace nystrom

@@ -26,14 +26,11 @@ std::string name_of(const fs::path& file) {
   return is_valid_utf8(file.native()) ? file.string() : printable_path(file);
 }
 
-class WholeFiles : public ExampleReader {
- public:
-  explicit WholeFiles(std::vector<WholeFile> files, std::vector<std::string> notes = {})
-      : files_(std::move(files)), notes_(std::move(notes)) {}
-
-  std::optional<Example> next() override {
-    if (next_ == files_.size()) return std::nullopt;
-    const WholeFile& file = files_[next_++];
+void read_whole_files(const std::vector<WholeFile>& files, ExampleSink& sink) {
+  auto next = files.begin();
+  sink.take_all([&]() -> std::optional<Example> {
+    if (next == files.end()) return std::nullopt;
+    const WholeFile& file = *next++;
     Example example;
     example.file = std::make_shared<std::string>(printable_path(file.path));
     example.line = 1;
@@ -44,15 +41,8 @@ class WholeFiles : public ExampleReader {
     example.label = file.label;
     example.labelled = file.label.has_value();
     return example;
-  }
-
-  std::vector<std::string> notes() const override { return notes_; }
-
- private:
-  std::vector<WholeFile> files_;
-  std::vector<std::string> notes_;
-  std::size_t next_ = 0;
-};
+  });
+}
 
 /// Adds a note about names in a folder, if there are any.
 void add_note(const fs::path& folder, const char* what, const std::vector<std::string>& names,
@@ -90,13 +80,12 @@ void note_tables(const std::vector<fs::path>& files, std::vector<std::string>& n
       printable_path(*first), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
-std::unique_ptr<ExampleReader> open_document(const fs::path& file) {
-  return std::make_unique<WholeFiles>(
-      std::vector<WholeFile>{{.path = file, .label = std::nullopt, .named = true}});
+void read_document(const fs::path& file, ExampleSink& sink) {
+  read_whole_files({{.path = file, .label = std::nullopt, .named = true}}, sink);
 }
 
-std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::path& folder,
-                                            Labelled labelled) {
+void read_folders(const TaskConfig& task, const fs::path& folder, Labelled labelled,
+                  ExampleSink& sink) {
   constexpr const char* expected = "expected one a label, such as pos and neg";
   std::vector<std::string> labels = task.labels;
   if (labels.empty())
@@ -113,7 +102,7 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::pa
   std::ranges::sort(labels);
   std::vector<WholeFile> files;
   std::vector<fs::path> read;
-  std::vector<std::string> empty, notes;
+  std::vector<std::string> empty;
   for (const std::string& label : labels) {
     const fs::path inner = folder / label;
     require_input(fs::is_directory(inner), "{}: there is no folder '{}' in it; {}",
@@ -124,11 +113,11 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::pa
     for (const fs::path& file : found)
       files.push_back({file, labelled == Labelled::required ? std::optional(label) : std::nullopt});
   }
+  read_whole_files(files, sink);
   add_note(folder, "only the files in folders of labels are read; left out",
-           left_out(folder, labels), notes);
-  add_note(folder, "folders of labels without a file", empty, notes);
-  note_tables(read, notes);
-  return std::make_unique<WholeFiles>(std::move(files), std::move(notes));
+           left_out(folder, labels), sink.notes);
+  add_note(folder, "folders of labels without a file", empty, sink.notes);
+  note_tables(read, sink.notes);
 }
 
 }  // namespace nystrom

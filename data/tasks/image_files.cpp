@@ -20,42 +20,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t cifar_pixels = 32 * 32;
 constexpr std::size_t cifar_record = 1 + 3 * cifar_pixels;
 
-class Cifar10 : public ExampleReader {
- public:
-  Cifar10(const fs::path& file, Labelled labelled)
-      : file_(std::make_shared<std::string>(printable_path(file))),
-        source_(open_byte_source(file)),
-        labelled_(labelled) {}
-
-  std::optional<Example> next() override {
-    std::vector<char> record(cifar_record);
-    const std::size_t size = source_->read(record);
-    if (size == 0) return std::nullopt;
-    require_input(size == cifar_record,
-                  "{}: ends after {} bytes of image {}; an image of CIFAR-10's binary files has {}",
-                  *file_, size, number_, cifar_record);
-    Example example;
-    example.file = file_;
-    example.id = std::to_string(number_++);
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(record[i]); };
-    for (std::size_t i = 1; i <= cifar_pixels; ++i)
-      example.pixels.push_back(grey(byte(i), byte(i + cifar_pixels), byte(i + 2 * cifar_pixels)));
-    if (labelled_ == Labelled::optional) return example;
-    const std::vector<std::string> classes = cifar10_classes();
-    if (byte(0) >= classes.size())
-      throw BadRow(fmt::format("{}: has the class {}, expected 0 to 9", example.place(), byte(0)));
-    example.label = classes[byte(0)];
-    example.labelled = true;
-    return example;
-  }
-
- private:
-  std::shared_ptr<const std::string> file_;
-  std::unique_ptr<ByteSource> source_;
-  Labelled labelled_;
-  std::int64_t number_ = 0;
-};
-
 /// A PNG file in grey values.
 struct Picture {
   std::uint32_t width = 0, height = 0;
@@ -95,22 +59,52 @@ Picture read_png(const fs::path& file, const std::string& place) {
   return picture;
 }
 
-class Pathfinder : public ExampleReader {
- public:
-  Pathfinder(const fs::path& file, Labelled labelled)
-      : file_(std::make_shared<std::string>(printable_path(file))),
-        folder_(fs::absolute(file).parent_path().parent_path()),
-        lines_(file),
-        labelled_(labelled) {}
+}  // namespace
 
-  std::optional<Example> next() override {
+std::vector<std::string> cifar10_classes() {
+  return {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+}
+
+void read_cifar10(const fs::path& file, Labelled labelled, ExampleSink& sink) {
+  const auto name = std::make_shared<const std::string>(printable_path(file));
+  const auto source = open_byte_source(file);
+  const std::vector<std::string> classes = cifar10_classes();
+  std::int64_t number = 0;
+  sink.take_all([&]() -> std::optional<Example> {
+    std::vector<char> record(cifar_record);
+    const std::size_t size = source->read(record);
+    if (size == 0) return std::nullopt;
+    require_input(size == cifar_record,
+                  "{}: ends after {} bytes of image {}; an image of CIFAR-10's binary files has {}",
+                  *name, size, number, cifar_record);
+    Example example;
+    example.file = name;
+    example.id = std::to_string(number++);
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(record[i]); };
+    for (std::size_t i = 1; i <= cifar_pixels; ++i)
+      example.pixels.push_back(grey(byte(i), byte(i + cifar_pixels), byte(i + 2 * cifar_pixels)));
+    if (labelled == Labelled::optional) return example;
+    if (byte(0) >= classes.size())
+      throw BadRow(fmt::format("{}: has the class {}, expected 0 to 9", example.place(), byte(0)));
+    example.label = classes[byte(0)];
+    example.labelled = true;
+    return example;
+  });
+}
+
+void read_pathfinder(const fs::path& file, Labelled labelled, ExampleSink& sink) {
+  const auto name = std::make_shared<const std::string>(printable_path(file));
+  const fs::path folder = fs::absolute(file).parent_path().parent_path();
+  LineReader lines(file);
+  std::uint32_t width = 0, height = 0;
+  sink.take_all([&]() -> std::optional<Example> {
     std::string line;
     do {
-      if (!lines_.next(line)) return std::nullopt;
+      if (!lines.next(line)) return std::nullopt;
     } while (line.empty());
     Example example;
-    example.file = file_;
-    example.line = lines_.line();
+    example.file = name;
+    example.line = lines.line();
     check_text(line, example.place());
     const auto words = words_between(line, " ");
     if (words.size() < 4 || (words[3] != "0" && words[3] != "1"))
@@ -121,37 +115,16 @@ class Pathfinder : public ExampleReader {
     if (image.is_absolute() || std::ranges::find(image, fs::path("..")) != image.end())
       throw BadRow(fmt::format("{}: '{}' lies outside of the data set's folder", example.place(),
                                printable(image.string(), 60)));
-    Picture picture = read_png(folder_ / image, example.place());
-    if (width_ == 0) std::tie(width_, height_) = std::pair(picture.width, picture.height);
-    if (picture.width != width_ || picture.height != height_)
+    Picture picture = read_png(folder / image, example.place());
+    if (width == 0) std::tie(width, height) = std::pair(picture.width, picture.height);
+    if (picture.width != width || picture.height != height)
       throw BadRow(fmt::format("{}: the image is {} x {} pixels, those before it {} x {}",
-                               example.place(), picture.width, picture.height, width_, height_));
+                               example.place(), picture.width, picture.height, width, height));
     example.pixels = std::move(picture.pixels);
-    example.labelled = labelled_ == Labelled::required;
+    example.labelled = labelled == Labelled::required;
     if (example.labelled) example.label = words[3];
     return example;
-  }
-
- private:
-  std::shared_ptr<const std::string> file_;
-  fs::path folder_;
-  LineReader lines_;
-  Labelled labelled_;
-  std::uint32_t width_ = 0, height_ = 0;
-};
-
-}  // namespace
-
-std::vector<std::string> cifar10_classes() {
-  return {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
-}
-
-std::unique_ptr<ExampleReader> open_cifar10(const fs::path& file, Labelled labelled) {
-  return std::make_unique<Cifar10>(file, labelled);
-}
-
-std::unique_ptr<ExampleReader> open_pathfinder(const fs::path& file, Labelled labelled) {
-  return std::make_unique<Pathfinder>(file, labelled);
+  });
 }
 
 std::uint8_t grey(std::uint8_t red, std::uint8_t green, std::uint8_t blue) {

@@ -86,7 +86,7 @@ Answer read_answer(const Json& answer_text, const Json& start, const std::string
   return answer;
 }
 
-class SquadExamples : public ExampleReader {
+class SquadExamples {
  public:
   SquadExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
       : task_(task),
@@ -106,7 +106,8 @@ class SquadExamples : public ExampleReader {
     list_questions();
   }
 
-  std::optional<Example> next() override {
+  /// The next question; nothing after the last. Continues behind a BadRow.
+  std::optional<Example> next() {
     if (next_ == questions_.size()) return std::nullopt;
     try {
       return read_question(questions_[next_++]);
@@ -175,7 +176,7 @@ class SquadExamples : public ExampleReader {
     return value.get<bool>();
   }
 
-  TaskConfig task_;
+  const TaskConfig& task_;
   Labelled labelled_;
   std::shared_ptr<const std::string> file_;
   Json document_;
@@ -210,9 +211,10 @@ void read_answers(const TaskConfig& task, const Json& answers, Example& example)
                 name);
 }
 
-std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file,
-                                          Labelled labelled) {
-  return std::make_unique<SquadExamples>(task, file, labelled);
+void read_squad(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled,
+                ExampleSink& sink) {
+  SquadExamples questions(task, file, labelled);
+  sink.take_all([&] { return questions.next(); });
 }
 
 }  // namespace nystrom

@@ -65,7 +65,7 @@ TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, 
   return task;
 }
 
-class TableExamples : public ExampleReader {
+class TableExamples {
  public:
   TableExamples(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format,
                 Labelled labelled)
@@ -83,7 +83,8 @@ class TableExamples : public ExampleReader {
       label_names_ = task.labels;
   }
 
-  std::optional<Example> next() override {
+  /// The next row; nothing after the last. Continues behind a BadRow.
+  std::optional<Example> next() {
     auto row = reader_->next();
     if (!row) return std::nullopt;
     Example example;
@@ -97,8 +98,8 @@ class TableExamples : public ExampleReader {
     return example;
   }
 
-  std::vector<std::string> notes() const override {
-    std::vector<std::string> notes;
+  /// Adds what a user should know of how the file was read.
+  void add_notes(std::vector<std::string>& notes) const {
     if (const std::string note = reader_->note(); !note.empty()) notes.push_back(note);
     const TaskKind kind = *task_.kind;
     const bool pairs = places_.pair.has_value();
@@ -122,7 +123,6 @@ class TableExamples : public ExampleReader {
       note_unread({"negative", "negatives", "neg", "hard_negative"},
                   "; if it holds texts unlike the first, set task.columns.negatives", notes);
     }
-    return notes;
   }
 
  private:
@@ -397,40 +397,6 @@ class TableExamples : public ExampleReader {
   std::set<std::string> ids_;  // of questions
 };
 
-class LineExamples : public ExampleReader {
- public:
-  LineExamples(const TaskConfig& task, const std::filesystem::path& file)
-      : words_(*task.kind == TaskKind::tokens),
-        cut_(word_cut_of(task)),
-        file_(std::make_shared<std::string>(printable_path(file))),
-        rows_(file, empty_lines(task, Labelled::optional), is_blank,
-              words_ ? "" : "; --document is for files of one text") {}
-
-  std::optional<Example> next() override {
-    if (!rows_.next(/*one_cell=*/false)) return std::nullopt;
-    Example example;
-    example.file = file_;
-    example.line = rows_.lines.line();
-    check_text(rows_.line, example.place());
-    if (example.line == 1) other_form_ = other_form(rows_.line);
-    example.text = std::move(rows_.line);
-    if (words_) example.words = words_of(example.text, cut_, example.place());
-    return example;
-  }
-
-  std::vector<std::string> notes() const override {
-    if (other_form_.empty()) return {};
-    return {*file_ + ": " + other_form_};
-  }
-
- private:
-  bool words_;
-  WordCut cut_;
-  std::shared_ptr<const std::string> file_;
-  RowLines rows_;
-  std::string other_form_;
-};
-
 }  // namespace
 
 void name_options(const TaskColumns& columns, std::vector<WantedColumn>& wanted) {
@@ -439,14 +405,31 @@ void name_options(const TaskColumns& columns, std::vector<WantedColumn>& wanted)
       if (column.name == name) column.option = "task.columns." + option;
 }
 
-std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
-                                          TaskFormat format, Labelled labelled) {
-  return std::make_unique<TableExamples>(task, file, format, labelled);
+void read_table(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format,
+                Labelled labelled, ExampleSink& sink) {
+  TableExamples rows(task, file, format, labelled);
+  sink.take_all([&] { return rows.next(); });
+  rows.add_notes(sink.notes);
 }
 
-std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task,
-                                          const std::filesystem::path& file) {
-  return std::make_unique<LineExamples>(task, file);
+void read_lines(const TaskConfig& task, const std::filesystem::path& file, ExampleSink& sink) {
+  const bool words = *task.kind == TaskKind::tokens;
+  const auto name = std::make_shared<const std::string>(printable_path(file));
+  RowLines rows(file, empty_lines(task, Labelled::optional), is_blank,
+                words ? "" : "; --document is for files of one text");
+  std::string first_form;  // what the first line looks like in place of a text
+  sink.take_all([&]() -> std::optional<Example> {
+    if (!rows.next(/*one_cell=*/false)) return std::nullopt;
+    Example example;
+    example.file = name;
+    example.line = rows.lines.line();
+    check_text(rows.line, example.place());
+    if (example.line == 1) first_form = other_form(rows.line);
+    example.text = std::move(rows.line);
+    if (words) example.words = words_of(example.text, word_cut_of(task), example.place());
+    return example;
+  });
+  if (!first_form.empty()) sink.notes.push_back(*name + ": " + first_form);
 }
 
 }  // namespace nystrom

@@ -50,22 +50,18 @@ void evaluate(const std::string& text) {
 void read(const TaskConfig& task, const std::string& file, std::size_t size, Labelled labelled) {
   const LetterTokenizer tokenizer;
   const TaskEncoder encoder(task, LabelSet({"0", "1", "O", "B-X"}), tokenizer, 300);
-  const auto reader = open_examples(task, {file}, labelled);
   EncodingCounts counts;
   std::size_t failures = 0;
-  while (true) {
-    try {
-      const auto example = reader->next();
-      if (!example) return;
-      if (!is_valid_utf8(example->text) || (example->pair && !is_valid_utf8(*example->pair)))
-        std::abort();
-      evaluate(example->text);
-      for (const EncodedSample& sample : encoder.encode(*example, counts))
-        if (sample.length() > 300 || sample.end < sample.start) std::abort();
-    } catch (const BadRow&) {
-      if (++failures > size) std::abort();  // the reader makes no progress
-    }
-  }
+  const auto use = [&](const Example& example) {
+    if (!is_valid_utf8(example.text) || (example.pair && !is_valid_utf8(*example.pair)))
+      std::abort();
+    evaluate(example.text);
+    for (const EncodedSample& sample : encoder.encode(example, counts))
+      if (sample.length() > 300 || sample.end < sample.start) std::abort();
+  };
+  read_examples(task, {file}, labelled, use, [&](const BadRow&) {
+    if (++failures > size) std::abort();  // the reader makes no progress
+  });
 }
 
 }  // namespace

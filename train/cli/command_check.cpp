@@ -71,14 +71,14 @@ struct CheckReport {
 /// Reads the first example of the files that `patterns` match: enough to see missing columns.
 std::optional<Example> read_first_example(const TaskConfig& task,
                                           const std::vector<std::string>& patterns) {
-  const auto reader = open_examples(task, patterns, needed_labels(task));
-  while (true) {
-    try {
-      return reader->next();
-    } catch (const BadRow&) {
-      if (task.bad_rows != BadRows::skip) throw;
-    }
-  }
+  std::optional<Example> first;
+  const auto pass_over = [&](const BadRow&) {
+    if (task.bad_rows != BadRows::skip) throw;
+  };
+  read_examples(
+      task, patterns, needed_labels(task), [&](Example&& example) { first = std::move(example); },
+      pass_over, /*most=*/1);
+  return first;
 }
 
 /// Checks the files of a task, and reads no more than one good example of each set.

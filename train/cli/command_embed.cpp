@@ -23,8 +23,21 @@ struct EmbedOptions {
   TextArguments arguments;
 };
 
-std::unique_ptr<ExampleReader> open_texts(const EmbedOptions& options, const VectorModel& model) {
-  return open_arguments(options.arguments, options.common.overrides, model.task);
+std::vector<std::string> read_texts(const EmbedOptions& options, const VectorModel& model,
+                                    const ExampleUse& use) {
+  return read_arguments(options.arguments, options.common.overrides, model.task, use);
+}
+
+/// Embeds the texts behind the first `known`, and warns of what is to be known of the files.
+void embed_texts(const EmbedOptions& options, const VectorModel& model, TextBlocks& blocks,
+                 std::int64_t known, Log& log) {
+  std::int64_t number = 0;
+  const auto notes = read_texts(options, model, [&](Example&& example) {
+    if (number++ >= known) blocks.add(std::move(example));
+  });
+  require_input(number >= known, "the texts changed while being read");
+  blocks.finish();
+  for (const std::string& note : notes) log.warn(note);
 }
 
 void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder,
@@ -35,9 +48,7 @@ void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
     for (std::size_t i = 0; i < examples.size(); ++i)
       fmt::print("{}", vector_line(examples[i], {rounded.data<float>() + i * width, width}));
   });
-  const auto reader = open_texts(options, model);
-  blocks.add_all(*reader);
-  for (const std::string& note : reader->notes()) log.warn(note);
+  embed_texts(options, model, blocks, 0, log);
 }
 
 /// The checksum of all that the model computes with.
@@ -58,20 +69,13 @@ VectorJob make_job(const EmbedOptions& options, const VectorModel& model,
       enum_name(options.compute_dtype), how.batch_size, how.sequence_length, how.prompt);
   job.matrix = {0, embedder.width(), options.dtype};
   Checksum checksum;
-  const auto reader = open_texts(options, model);
-  while (const auto example = reader->next()) {
-    checksum.add_counted(example->id);
-    checksum.add_counted(example->text);
+  read_texts(options, model, [&](const Example& example) {
+    checksum.add_counted(example.id);
+    checksum.add_counted(example.text);
     ++job.matrix.rows;
-  }
+  });
   job.texts = checksum.hex();
   return job;
-}
-
-/// Passes over the first texts, which an earlier run has embedded.
-void skip(ExampleReader& reader, std::int64_t count) {
-  for (; count > 0; --count)
-    require_input(reader.next().has_value(), "the texts changed while being read");
 }
 
 void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder,
@@ -82,15 +86,12 @@ void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
     log.say(fmt::format("going on after {} of {} texts", writer.done(), total));
   const EndAtSignals stop("stopped; the same command goes on");
   Progress progress("text", writer.done(), total, log);
-  const auto reader = open_texts(options, model);
-  skip(*reader, writer.done());
   TextBlocks blocks(embedder, [&](const std::vector<Example>& examples, const Tensor& vectors) {
     writer.add(examples, vectors);
     progress.update(writer.done(), "", writer.done() == total);
   });
-  blocks.add_all(*reader);
+  embed_texts(options, model, blocks, writer.done(), log);
   writer.finish();
-  for (const std::string& note : reader->notes()) log.warn(note);
   log.say(fmt::format("{}: {} vectors of {} numbers", printable_path(options.output), total,
                       embedder.width()));
 }

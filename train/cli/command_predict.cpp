@@ -64,21 +64,13 @@ class PredictionStream {
     if (slots_.size() >= window_) flush();
   }
 
-  /// Adds the examples of a file, or of a folder of documents (open_examples).
+  /// Adds the examples of a file, or of a folder of documents (read_examples).
   void add_file(const TaskConfig& task, const std::string& file) {
-    const auto reader = open_examples(task, {file}, Labelled::optional);
-    while (true) {
-      try {
-        std::optional<Example> example = reader->next();
-        if (!example) {
-          std::ranges::copy(reader->notes(), std::back_inserter(notes_));
-          return;
-        }
-        add(std::move(*example));
-      } catch (const BadRow& error) {
-        add_bad(error.what());
-      }
-    }
+    std::ranges::copy(
+        read_examples(
+            task, {file}, Labelled::optional, [&](Example&& example) { add(std::move(example)); },
+            [&](const BadRow& error) { add_bad(error.what()); }),
+        std::back_inserter(notes_));
   }
 
   /// Predicts and prints everything added so far, and warns of bad examples.

@@ -33,13 +33,12 @@ struct SearchOptions {
   bool has_vectors() const { return holds_vectors(corpus); }
 };
 
-/// Reads a corpus or its texts.
-std::unique_ptr<ExampleReader> open_corpus_texts(const SearchOptions& options,
-                                                 const VectorModel& model,
-                                                 const std::string& file) {
-  TextArguments arguments{{file}, false, options.document};
+/// Reads a corpus or its texts. Returns the notes of read_examples.
+std::vector<std::string> read_corpus_texts(const SearchOptions& options, const VectorModel& model,
+                                           const std::string& file, const ExampleUse& use) {
+  const TextArguments arguments{{file}, false, options.document};
   require_input(is_path(arguments, file), "{}: no such file or folder", printable_path(file));
-  return open_arguments(arguments, options.common.overrides, model.task);
+  return read_arguments(arguments, options.common.overrides, model.task, use);
 }
 
 /// Calls use(vectors) for blocks of the corpus.
@@ -58,7 +57,9 @@ void for_each_block(const SearchOptions& options, const VectorModel& model, Log&
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::document);
   TextBlocks blocks(embedder,
                     [&](const std::vector<Example>&, const Tensor& vectors) { use(vectors); });
-  blocks.add_all(*open_corpus_texts(options, model, options.corpus));
+  read_corpus_texts(options, model, options.corpus,
+                    [&](Example&& example) { blocks.add(std::move(example)); });
+  blocks.finish();
   say_note(embedder, log);
 }
 
@@ -80,9 +81,7 @@ std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const Ve
     return found;
   }
   const std::string& file = options.texts.empty() ? options.corpus : options.texts;
-  const auto reader = open_corpus_texts(options, model, file);
-  while (auto example = reader->next()) take(std::move(*example));
-  for (const std::string& note : reader->notes()) log.warn(note);
+  for (const std::string& note : read_corpus_texts(options, model, file, take)) log.warn(note);
   require_input(row == all_rows, "{}: has {} texts, and {} has {} vectors", printable_path(file),
                 row, printable_path(options.corpus), all_rows);
   return found;
@@ -157,13 +156,14 @@ void run(const SearchOptions& given, Device device, Log& log) {
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::query);
   std::vector<Example> queries;
   std::vector<std::string> texts;
-  const auto reader = open_arguments(options.queries, options.common.overrides, model.task);
-  while (auto query = reader->next()) {
-    require_input(!is_blank(query->text), "{}: the query is blank; leave it out", query->place());
-    texts.push_back(query->text);
-    queries.push_back(std::move(*query));
-  }
-  for (const std::string& note : reader->notes()) log.warn(note);
+  const auto add = [&](Example&& query) {
+    require_input(!is_blank(query.text), "{}: the query is blank; leave it out", query.place());
+    texts.push_back(query.text);
+    queries.push_back(std::move(query));
+  };
+  for (const std::string& note :
+       read_arguments(options.queries, options.common.overrides, model.task, add))
+    log.warn(note);
   NearestNeighbours nearest(embed_all(embedder, texts), options.top_k);
   std::int64_t rows = 0;
   say_note(embedder, log);

@@ -32,45 +32,6 @@ bool looks_like_path(const std::string& word) {
   return word.find_first_of(" \t\n") == word.npos && word.find_first_of("/*") != word.npos;
 }
 
-class ArgumentReader : public ExampleReader {
- public:
-  ArgumentReader(TextArguments arguments, std::vector<std::string> overrides, TaskConfig task)
-      : arguments_(std::move(arguments)),
-        overrides_(std::move(overrides)),
-        task_(std::move(task)) {}
-
-  std::optional<Example> next() override {
-    while (true) {
-      if (file_) {
-        if (auto example = file_->next()) return example;
-        std::ranges::copy(file_->notes(), std::back_inserter(notes_));
-        file_.reset();
-      }
-      if (next_ == arguments_.texts.size()) return std::nullopt;
-      const std::string& text = arguments_.texts[next_++];
-      if (is_path(arguments_, text)) {
-        file_ = open_examples(task_of_file(arguments_, overrides_, task_, text), {text},
-                              Labelled::optional);
-        continue;
-      }
-      require_input(!is_blank(text), "TEXT is blank; give a text, or the name of a file");
-      Example example;
-      example.text = text;
-      return example;
-    }
-  }
-
-  std::vector<std::string> notes() const override { return notes_; }
-
- private:
-  TextArguments arguments_;
-  std::vector<std::string> overrides_;
-  TaskConfig task_;
-  std::size_t next_ = 0;
-  std::unique_ptr<ExampleReader> file_;
-  std::vector<std::string> notes_;
-};
-
 }  // namespace
 
 std::string shown(const std::string& text) { return printable(text, std::string::npos); }
@@ -133,10 +94,24 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
   return task;
 }
 
-std::unique_ptr<ExampleReader> open_arguments(TextArguments arguments,
-                                              std::vector<std::string> overrides, TaskConfig task) {
-  return std::make_unique<ArgumentReader>(std::move(arguments), std::move(overrides),
-                                          std::move(task));
+std::vector<std::string> read_arguments(const TextArguments& arguments,
+                                        const std::vector<std::string>& overrides,
+                                        const TaskConfig& task, const ExampleUse& use) {
+  std::vector<std::string> notes;
+  for (const std::string& text : arguments.texts) {
+    if (is_path(arguments, text)) {
+      const TaskConfig own = task_of_file(arguments, overrides, task, text);
+      std::ranges::copy(
+          read_examples(own, {text}, Labelled::optional, use, [](const BadRow&) { throw; }),
+          std::back_inserter(notes));
+      continue;
+    }
+    require_input(!is_blank(text), "TEXT is blank; give a text, or the name of a file");
+    Example example;
+    example.text = text;
+    use(std::move(example));
+  }
+  return notes;
 }
 
 }  // namespace nystrom

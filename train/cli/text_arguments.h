@@ -1,7 +1,6 @@
 // TEXT arguments of commands: texts, files and folders of documents.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,9 +42,11 @@ void refuse_format_beside(bool document);
 TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
                         TaskConfig task, const std::string& file);
 
-/// All examples of checked arguments, one after another, for vectors: next() throws an InputError
-/// for an argument of white space. `task` is resolved.
-std::unique_ptr<ExampleReader> open_arguments(TextArguments arguments,
-                                              std::vector<std::string> overrides, TaskConfig task);
+/// Calls use(example) for all examples of checked arguments, one after another, for vectors.
+/// Returns the notes of read_examples. Throws an InputError for an argument of white space, and for
+/// the first bad row. `task` is resolved.
+std::vector<std::string> read_arguments(const TextArguments& arguments,
+                                        const std::vector<std::string>& overrides,
+                                        const TaskConfig& task, const ExampleUse& use);
 
 }  // namespace nystrom

@@ -188,11 +188,6 @@ void TextBlocks::add(Example example) {
   if (is_full_block(std::ssize(examples_), bytes_, embedder_.options().batch_size)) finish();
 }
 
-void TextBlocks::add_all(ExampleReader& reader) {
-  while (auto example = reader.next()) add(std::move(*example));
-  finish();
-}
-
 void TextBlocks::finish() {
   if (examples_.empty()) return;
   const std::vector<Example> examples = std::exchange(examples_, {});

@@ -96,8 +96,6 @@ class TextBlocks {
   /// Adds an example, of which the text becomes a vector. Throws an InputError for an image, and
   /// for a pair of texts.
   void add(Example example);
-  /// Adds all examples of a reader, and finishes.
-  void add_all(ExampleReader& reader);
   /// Turns the rest into vectors.
   void finish();
 

@@ -343,16 +343,16 @@ TEST_F(Examples, PredictionsDoNotReadLabels) {
 TEST_F(Examples, ReadersGoOnBehindABadRow) {
   const TaskConfig task = resolve_task(task_of(TaskKind::classification));
   const auto files = write("a.txt", "one\n\ncaf\xE9\nfour\n");
-  const auto reader = open_examples(task, files, Labelled::optional);
-  EXPECT_EQ(reader->next()->text, "one");
-  EXPECT_EQ(input_error([&] { reader->next(); }),
-            files[0] + ":2: the line is empty; --document is for files of one text");
-  EXPECT_EQ(input_error([&] { reader->next(); }),
-            files[0] +
-                ":3: byte 4 is not UTF-8 (\\xe9); if the file is Latin-1, convert it, as with "
-                "iconv -f WINDOWS-1252 -t UTF-8");
-  EXPECT_EQ(reader->next()->line, 4);
-  EXPECT_FALSE(reader->next());
+  std::vector<std::string> rows;  // the texts of examples, and the messages of bad rows
+  read_examples(
+      task, files, Labelled::optional,
+      [&](const Example& example) { rows.push_back(example.text); },
+      [&](const BadRow& error) { rows.emplace_back(error.what()); });
+  EXPECT_EQ(rows,
+            (Words{"one", files[0] + ":2: the line is empty; --document is for files of one text",
+                   files[0] + ":3: byte 4 is not UTF-8 (\\xe9); if the file is Latin-1, convert "
+                              "it, as with iconv -f WINDOWS-1252 -t UTF-8",
+                   "four"}));
 }
 
 TEST_F(Examples, AreReadCompressedAndFromManyFiles) {
@@ -369,10 +369,9 @@ TEST_F(Examples, LongFilesAreReadRowByRow) {
   std::string text = "text\tlabel\n";
   for (int i = 0; i < 20000; ++i)
     text += "row " + std::to_string(i) + "\t" + std::to_string(i % 3) + "\n";
-  const auto reader = open_examples(resolve_task(task_of(TaskKind::classification)),
-                                    write("a.tsv", text), Labelled::required);
   std::int64_t rows = 0;
-  while (const auto example = reader->next()) EXPECT_EQ(example->line, ++rows + 1);
+  for (const Example& example : read(task_of(TaskKind::classification), write("a.tsv", text)))
+    EXPECT_EQ(example.line, ++rows + 1);
   EXPECT_EQ(rows, 20000);
 }
 
