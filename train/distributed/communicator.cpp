@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -267,6 +268,25 @@ std::vector<std::string> Communicator::gather(const std::string& text) {
   for (std::size_t r = 0; r + 1 < bounds.size(); ++r)
     texts.emplace_back(bytes + bounds[r], bytes + bounds[r + 1]);
   return texts;
+}
+
+void Communicator::share(std::int64_t parts,
+                         const std::function<std::vector<double>(std::int64_t)>& compute,
+                         const std::function<void(std::int64_t, std::span<const double>)>& use) {
+  for (std::int64_t begin = 0; begin < parts; begin += size_) {
+    std::string own;
+    if (begin + rank_ < parts) {
+      const std::vector<double> numbers = compute(begin + rank_);
+      own.assign(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
+    }
+    const std::vector<std::string> all = gather(own);
+    for (std::int64_t part = begin; part < std::min(begin + size_, parts); ++part) {
+      const std::string& bytes = all[static_cast<std::size_t>(part - begin)];
+      std::vector<double> numbers(bytes.size() / sizeof(double));
+      std::memcpy(numbers.data(), bytes.data(), bytes.size());
+      use(part, numbers);
+    }
+  }
 }
 
 std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std::uint64_t value) {

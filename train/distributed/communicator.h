@@ -83,6 +83,12 @@ class Communicator {
   double sum(double value) { return sum(std::vector<double>{value})[0]; }
   /// The texts of all processes, by rank.
   std::vector<std::string> gather(const std::string& text);
+  /// Shares work of `parts` parts. Process r computes the numbers of parts r, r + size(), …, and
+  /// all processes use those of every part in the order of the parts: what they make of them has
+  /// the same bits in each, and for any size(). The numbers of size() parts are in memory at once.
+  void share(std::int64_t parts,
+             const std::function<std::vector<double>(std::int64_t part)>& compute,
+             const std::function<void(std::int64_t part, std::span<const double> numbers)>& use);
   /// The text of rank 0.
   std::string from_first(const std::string& text);
   /// Two ranks that hold different values. `majority` is the first rank that holds the most

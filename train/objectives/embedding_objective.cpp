@@ -1,7 +1,6 @@
 #include "train/objectives/embedding_objective.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
@@ -29,25 +28,6 @@ std::vector<Var> columns_of(const Var& vectors, std::int64_t count) {
   for (std::int64_t c = 0; c < count; ++c)
     columns.push_back(reshape(slice(by_sample, 1, c, c + 1), {samples, width}));
   return columns;
-}
-
-/// The rows of `width` numbers of all processes in the order of their places, of which there are
-/// `rows`. `own` are the numbers of this process, each row behind its place.
-std::vector<double> gather_rows_of_all(const std::vector<double>& own, std::int64_t rows,
-                                       std::int64_t width, Communicator& communicator) {
-  std::vector<double> result(static_cast<std::size_t>(rows * width));
-  const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
-  for (const std::string& each : communicator.gather(bytes)) {
-    if (each.empty()) continue;  // a process without micro-batches
-    std::vector<double> numbers(each.size() / sizeof(double));
-    std::memcpy(numbers.data(), each.data(), each.size());
-    for (auto place = numbers.begin(); place != numbers.end();) {
-      const auto row = static_cast<std::int64_t>(*place++);
-      std::copy_n(place, width, result.begin() + row * width);
-      place += width;
-    }
-  }
-  return result;
 }
 
 /// See make_embedding_objective.
@@ -129,22 +109,22 @@ class EmbeddingObjective : public Objective {
                                               const StepOptions& options) const {
     const std::int64_t width = model.config().vector_width(), columns = std::ssize(step.texts),
                        rows = step.samples * columns;
-    std::vector<double> own;  // rows behind their places
+    std::vector<double> all(static_cast<std::size_t>(rows * width));
     DType dtype = DType::f32;
-    for (std::size_t part = 0; part < step.batches.size(); ++part) {
+    const std::int64_t size = options_.micro_batch_size;
+    const auto compute = [&](std::int64_t number) {
       const NoGrad no_recording;
+      const Batch& batch = step.batches[static_cast<std::size_t>(number / options_.world_size)];
       RunContext run{.training = options.dropout, .seed = options.seed, .step = options.step};
-      run.sample_ids = step.batches[part].sample_ids;
-      const Tensor vectors = vectors_of(model, step.batches[part].input, run).value();
+      run.sample_ids = batch.sample_ids;
+      const Tensor vectors = vectors_of(model, batch.input, run).value();
       dtype = vectors.dtype();
-      const std::vector<double> numbers = vectors.to_doubles();
-      std::int64_t place = step.first[part] * columns;
-      for (auto row = numbers.begin(); row != numbers.end(); row += width) {
-        own.push_back(static_cast<double>(place++));
-        own.insert(own.end(), row, row + width);
-      }
-    }
-    const std::vector<double> all = gather_rows_of_all(own, rows, width, communicator_);
+      return vectors.to_doubles();
+    };
+    communicator_.share((step.samples + size - 1) / size, compute,
+                        [&](std::int64_t number, std::span<const double> numbers) {
+                          std::ranges::copy(numbers, all.begin() + number * size * columns * width);
+                        });
     const Var leaf = Var::leaf(Tensor::from(all, {rows, width}).cast(dtype));
     Tape tape;
     const Var loss = loss_of(leaf, step);

@@ -111,19 +111,17 @@ std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t
   Prefetcher batched = evaluation_batches(samples, options);
   const std::int64_t total = samples.packing->size(),
                      batches = (total + micro_batch_size - 1) / micro_batch_size;
-  // The results of each batch are stored at its index among the batches of all processes. Their sum
-  // then has the same order for any number of processes.
-  std::vector<double> found(static_cast<std::size_t>(batches) * quantities, 0);
-  for (std::int64_t number = options.rank; const auto batch = batched.next();
-       number += options.world_size) {
-    check_interruption();
-    measure(*batch,
-            std::span(found).subspan(static_cast<std::size_t>(number) * quantities, quantities));
-    if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
-  }
-  found = communicator.sum(found);
   std::vector<double> sums(quantities, 0);
-  for (std::size_t i = 0; i < found.size(); ++i) sums[i % quantities] += found[i];
+  const auto compute = [&](std::int64_t) {
+    check_interruption();
+    std::vector<double> found(quantities, 0);
+    measure(*batched.next(), found);
+    return found;
+  };
+  communicator.share(batches, compute, [&](std::int64_t batch, std::span<const double> found) {
+    for (std::size_t i = 0; i < quantities; ++i) sums[i] += found[i];
+    if (progress) progress(std::min((batch + 1) * micro_batch_size, total));
+  });
   return sums;
 }
 

@@ -1,7 +1,7 @@
 #include "train/objectives/pretrain.h"
 
 #include <algorithm>
-#include <numeric>
+#include <span>
 
 #include "core/base/interruption.h"
 #include "core/check.h"
@@ -111,30 +111,25 @@ class FeatureObjective : public Objective {
     const TaskDataset& data = *sets_.validation;
     const FeatureMasking masking{config_.masking.probability.last(), options_.seed, data.size()};
     TaskEvaluationLoader loader(sets_.validation, options_);
-    const std::int64_t batches = loader.batches();
-    // Of each batch, so that the order of sums does not depend on the processes.
-    std::vector<double> errors(static_cast<std::size_t>(batches)), of_mean = errors,
-                                                                   counts = errors;
-    for (std::int64_t begin = 0; begin < batches; begin += options_.world_size) {
+    double errors = 0, of_mean = 0, numbers = 0;
+    const auto compute = [&](std::int64_t) {
       check_interruption();
-      if (auto batch = loader.next()) {
-        MaskedFeatures masked = mask_features(std::move(*batch), masking);
-        const auto at = static_cast<std::size_t>(begin + options_.rank);
-        counts[at] = static_cast<double>(masked.targets.numel());
-        of_mean[at] = squared_distance(masked.targets, mean_);
-        errors[at] =
-            model.masked_features(std::move(masked.input), masked.rows, masked.targets, 1, {})
-                .value()
-                .item();
-      }
-      progress(std::min(begin + options_.world_size, batches) * data.size() / batches, data.size());
-    }
-    const auto total = [&](const std::vector<double>& own) {
-      const std::vector<double> all = communicator_.sum(own);
-      return std::accumulate(all.begin(), all.end(), 0.0);
+      MaskedFeatures masked = mask_features(*loader.next(), masking);
+      const double distance = squared_distance(masked.targets, mean_),
+                   count = static_cast<double>(masked.targets.numel());
+      const Var error =
+          model.masked_features(std::move(masked.input), masked.rows, masked.targets, 1, {});
+      return std::vector{error.value().item(), distance, count};
     };
-    const double numbers = total(counts), loss = total(errors) / numbers;
-    baseline_ = total(of_mean) / numbers;
+    const std::int64_t batches = loader.batches();
+    communicator_.share(batches, compute, [&](std::int64_t batch, std::span<const double> sums) {
+      errors += sums[0];
+      of_mean += sums[1];
+      numbers += sums[2];
+      progress((batch + 1) * data.size() / batches, data.size());
+    });
+    const double loss = errors / numbers;
+    baseline_ = of_mean / numbers;
     return {loss, {{"loss", loss}, {"baseline", *baseline_}}, fmt::format("loss {:.4f}", loss)};
   }
 

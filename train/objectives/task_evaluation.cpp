@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
 #include "core/base/interruption.h"
@@ -14,10 +12,9 @@
 namespace nystrom {
 namespace {
 
-/// Outputs as bytes that processes can exchange: for each sample its index, and two counts of
-/// numbers with the numbers, all in f64.
-std::string packed(const std::vector<SampleOutputs>& outputs) {
-  std::vector<double> numbers;
+/// Adds outputs to numbers that processes exchange: for each sample its index, and two counts of
+/// numbers with the numbers.
+void pack(const std::vector<SampleOutputs>& outputs, std::vector<double>& numbers) {
   for (const SampleOutputs& each : outputs) {
     numbers.push_back(static_cast<double>(each.sample));
     for (const std::vector<double>* part : {&each.first, &each.last}) {
@@ -25,13 +22,10 @@ std::string packed(const std::vector<SampleOutputs>& outputs) {
       numbers.insert(numbers.end(), part->begin(), part->end());
     }
   }
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
 }
 
-/// Unpacks the bytes of packed() and adds them to `scorer`.
-void score_outputs(const std::string& bytes, TaskScorer& scorer) {
-  std::vector<double> numbers(bytes.size() / sizeof(double));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+/// Unpacks the numbers of pack() and adds the outputs to `scorer`.
+void score_outputs(std::span<const double> numbers, TaskScorer& scorer) {
   for (auto next = numbers.begin(); next != numbers.end();) {
     SampleOutputs outputs;
     outputs.sample = static_cast<std::int64_t>(*next++);
@@ -107,29 +101,25 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   options.rank = communicator.rank();
   options.world_size = communicator.size();
   TaskEvaluationLoader loader(dataset, options);
-  const std::int64_t batches = loader.batches();
-  std::vector<double> losses(static_cast<std::size_t>(batches), 0);
-  double targets = 0;
-  // In each round every process computes one batch, then all processes score the batches of all.
-  // Only the outputs of one round are in memory.
-  for (std::int64_t begin = 0; begin < batches; begin += options.world_size) {
-    check_interruption();
-    std::string own;
-    if (const auto batch = loader.next()) {
-      const ModelOutput out = task_output(model, *batch);
-      losses[static_cast<std::size_t>(begin + options.rank)] =
-          task_loss(model.config(), dataset->target(), out, *batch, 1).value().item();
-      targets += static_cast<double>(batch->targets);
-      own = packed(sample_outputs(*dataset, batch->samples, out));
-    }
-    for (const std::string& bytes : communicator.gather(own)) score_outputs(bytes, scorer);
-    if (progress)
-      progress(std::min(begin + options.world_size, batches) * dataset->size() / batches);
-  }
-  targets = communicator.sum(targets);
-  losses = communicator.sum(losses);
   TaskEvaluation result;
-  result.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+  double targets = 0;
+  const auto compute = [&](std::int64_t) {
+    check_interruption();
+    const Batch batch = *loader.next();
+    const ModelOutput out = task_output(model, batch);
+    std::vector<double> numbers = {
+        task_loss(model.config(), dataset->target(), out, batch, 1).value().item(),
+        static_cast<double>(batch.targets)};
+    pack(sample_outputs(*dataset, batch.samples, out), numbers);
+    return numbers;
+  };
+  const std::int64_t batches = loader.batches();
+  communicator.share(batches, compute, [&](std::int64_t batch, std::span<const double> numbers) {
+    result.loss += numbers[0];
+    targets += numbers[1];
+    score_outputs(numbers.subspan(2), scorer);
+    if (progress) progress((batch + 1) * dataset->size() / batches);
+  });
   if (targets > 0) result.loss /= targets;
   require_finite(std::span(&result.loss, 1));
   result.scores = scorer.scores();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "core/base/interruption.h"
@@ -95,33 +94,25 @@ Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   constexpr std::int64_t max_batch_tokens = 8192;
   const auto all =
       batches_by_length(lengths, model_.config(), options_.batch_size, max_batch_tokens);
-  const auto world = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->size()) : 1;
-  const auto rank = communicator_ != nullptr ? static_cast<std::size_t>(communicator_->rank()) : 0;
-  std::string own;
-  for (std::size_t i = rank; i < all.size(); i += world) {
-    check_interruption();
-    const Batch batch = make_task_batch(windows, all[i], all[i]);
-    const Tensor vectors = model_.sentence_vectors(batch.input, options_.pooling)
-                               .value()
-                               .to(cpu_device)
-                               .cast(DType::f32)
-                               .contiguous();
-    own.append(reinterpret_cast<const char*>(vectors.data<float>()),
-               static_cast<std::size_t>(vectors.bytes()));
-  }
-  const std::vector<std::string> parts =
-      world > 1 ? communicator_->gather(own) : std::vector{std::move(own)};
   Tensor result = Tensor::zeros({windows.size(), width}, DType::f32);
-  const std::size_t bytes = static_cast<std::size_t>(width) * sizeof(float);
-  for (std::size_t r = 0; r < world; ++r) {
-    const char* next = parts[r].data();
-    for (std::size_t i = r; i < all.size(); i += world) {
-      for (const std::int64_t window : all[i]) {
-        std::memcpy(result.data<float>() + window * width, next, bytes);
-        next += bytes;
-      }
-    }
-  }
+  const auto compute = [&](std::int64_t number) {
+    check_interruption();
+    const std::vector<std::int64_t>& samples = all[static_cast<std::size_t>(number)];
+    const Batch batch = make_task_batch(windows, samples, samples);
+    return model_.sentence_vectors(batch.input, options_.pooling)
+        .value()
+        .cast(DType::f32)
+        .to_doubles();
+  };
+  Communicator alone;
+  Communicator& processes = communicator_ != nullptr ? *communicator_ : alone;
+  processes.share(std::ssize(all), compute,
+                  [&](std::int64_t number, std::span<const double> found) {
+                    auto next = found.begin();
+                    for (const std::int64_t window : all[static_cast<std::size_t>(number)])
+                      for (std::int64_t i = 0; i < width; ++i)
+                        result.data<float>()[window * width + i] = static_cast<float>(*next++);
+                  });
   return result;
 }
 
