@@ -112,9 +112,7 @@ Batch EmbeddingLoader::batch_of(std::span<const Use> uses) const {
       rows.push_back(std::move(row));
     }
   }
-  std::vector<const WrappedIds*> each;
-  for (const WrappedIds& row : rows) each.push_back(&row);
-  batch.input = joined_rows(each);
+  batch.input = joined_rows(rows);
   batch.tokens = batch.input.offsets.back();
   batch.sample_ids = Tensor::from(ids, {std::ssize(ids)});
   batch.targets = std::ssize(uses);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "core/check.h"
+#include "data/tasks/task_metrics.h"
 
 namespace nystrom {
 namespace {
@@ -139,13 +139,13 @@ std::function<std::int64_t(std::int64_t)> order_of(const TaskDataset& dataset,
 
 }  // namespace
 
-ModelInput joined_rows(std::span<const WrappedIds* const> sequences) {
+ModelInput joined_rows(std::span<const WrappedIds> sequences) {
   ModelInput input;
   input.offsets = {0};
   std::vector<std::int64_t> ids, types;
-  for (const WrappedIds* sequence : sequences) {
-    ids.insert(ids.end(), sequence->ids.begin(), sequence->ids.end());
-    types.insert(types.end(), sequence->type_ids.begin(), sequence->type_ids.end());
+  for (const WrappedIds& sequence : sequences) {
+    ids.insert(ids.end(), sequence.ids.begin(), sequence.ids.end());
+    types.insert(types.end(), sequence.type_ids.begin(), sequence.type_ids.end());
     types.resize(ids.size());
     input.offsets.push_back(std::ssize(ids));
   }
@@ -153,6 +153,24 @@ ModelInput joined_rows(std::span<const WrappedIds* const> sequences) {
   if (std::ranges::any_of(types, [](std::int64_t type) { return type != 0; }))
     input.token_type_ids = row_of(types);
   return input;
+}
+
+std::vector<std::vector<std::int64_t>> batches_by_length(std::span<const std::int64_t> lengths,
+                                                         bool equal_lengths,
+                                                         std::int64_t batch_size,
+                                                         std::int64_t max_tokens) {
+  std::vector<std::vector<std::int64_t>> batches;
+  for (const std::size_t sequence :
+       indices_by(lengths.size(), [&](std::size_t i) { return lengths[i]; })) {
+    const std::int64_t length = lengths[sequence];
+    const auto fits = [&](const std::vector<std::int64_t>& batch) {
+      return std::ssize(batch) < batch_size && (std::ssize(batch) + 1) * length <= max_tokens &&
+             (!equal_lengths || lengths[static_cast<std::size_t>(batch[0])] == length);
+    };
+    if (batches.empty() || !fits(batches.back())) batches.emplace_back();
+    batches.back().push_back(static_cast<std::int64_t>(sequence));
+  }
+  return batches;
 }
 
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
@@ -169,9 +187,9 @@ Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> 
       batch.input.offsets.push_back(batch.tokens += dataset.length(sample));
     if (read_bags || !dataset.has_bags()) fill_features(dataset, batch);
   } else {
-    std::vector<const WrappedIds*> rows;
+    std::vector<WrappedIds> rows;
     for (const EncodedSample* sample : encoded)
-      for (const WrappedIds& row : sample->rows) rows.push_back(&row);
+      rows.insert(rows.end(), sample->rows.begin(), sample->rows.end());
     batch.choices = std::ssize(encoded[0]->rows);
     batch.input = joined_rows(rows);
     batch.tokens = batch.input.offsets.back();
@@ -276,50 +294,27 @@ std::vector<std::vector<TaskLoader::Use>> TaskLoader::parts_of(std::int64_t step
 
 TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset,
                                            TaskLoaderOptions options)
-    : dataset_(std::move(dataset)), options_(options) {
+    : dataset_(std::move(dataset)) {
   check(dataset_.get(), options);
-  const std::int64_t size = std::min(options.most, dataset_->size());
-  order_.resize(static_cast<std::size_t>(size));
-  std::iota(order_.begin(), order_.end(), 0);
-  const std::int64_t window = window_batches * options.micro_batch_size;
+  const std::int64_t size = std::min(options.most, dataset_->size()),
+                     window = window_batches * options.micro_batch_size;
   for (std::int64_t begin = 0; begin < size; begin += window) {
-    const auto first = order_.begin() + begin,
-               last = order_.begin() + std::min(begin + window, size);
-    std::stable_sort(first, last, [&](std::int64_t a, std::int64_t b) {
-      return dataset_->length(a) < dataset_->length(b);
-    });
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t i = begin; i < std::min(begin + window, size); ++i)
+      lengths.push_back(dataset_->length(i));
+    for (auto& batch :
+         batches_by_length(lengths, options.equal_lengths, options.micro_batch_size)) {
+      for (std::int64_t& sample : batch) sample += begin;
+      batches_.push_back(std::move(batch));
+    }
   }
-  for (std::int64_t begin = 0; begin < size; begin = ends_.back()) {
-    const auto length = [&](std::int64_t place) {
-      return dataset_->length(order_[static_cast<std::size_t>(place)]);
-    };
-    std::int64_t end = std::min(begin + options.micro_batch_size, size);
-    while (options.equal_lengths && length(end - 1) != length(begin)) --end;
-    ends_.push_back(end);
-  }
-  next_ = static_cast<std::size_t>(options.rank);
-  if (!dataset_->has_bags()) return;
-  const std::int64_t own =
-      (std::ssize(ends_) - options.rank + options.world_size - 1) / options.world_size;
+  const std::int64_t own = (batches() - options.rank + options.world_size - 1) / options.world_size;
   ahead_ = std::make_unique<Prefetcher>(
-      0, own, read_ahead_threads, read_ahead_threads, [this](std::int64_t number) {
-        return make(static_cast<std::size_t>(options_.rank + number * options_.world_size));
+      0, own, read_ahead_threads, read_ahead_threads, [this, options](std::int64_t number) {
+        const auto& samples =
+            batches_[static_cast<std::size_t>(options.rank + number * options.world_size)];
+        return make_task_batch(*dataset_, samples, samples);
       });
-}
-
-Batch TaskEvaluationLoader::make(std::size_t batch) const {
-  const std::int64_t begin = batch == 0 ? 0 : ends_[batch - 1];
-  const std::span<const std::int64_t> samples(order_.begin() + begin,
-                                              order_.begin() + ends_[batch]);
-  return make_task_batch(*dataset_, samples, samples);
-}
-
-std::optional<Batch> TaskEvaluationLoader::next() {
-  if (ahead_) return ahead_->next();
-  if (next_ >= ends_.size()) return std::nullopt;
-  const std::size_t batch = next_;
-  next_ += static_cast<std::size_t>(options_.world_size);
-  return make(batch);
 }
 
 }  // namespace nystrom

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,7 +19,14 @@ namespace nystrom {
 
 /// Sequences of tokens one behind another, without padding, with their offsets. Token types are
 /// undefined if all are 0.
-ModelInput joined_rows(std::span<const WrappedIds* const> sequences);
+ModelInput joined_rows(std::span<const WrappedIds> sequences);
+
+/// The numbers of sequences that share a batch, shorter sequences first: at most `batch_size`, with
+/// at most `max_tokens` tokens if all were as long as the longest. With `equal_lengths`, where
+/// padding would change the results, only sequences of the same length share one.
+std::vector<std::vector<std::int64_t>> batches_by_length(
+    std::span<const std::int64_t> lengths, bool equal_lengths, std::int64_t batch_size,
+    std::int64_t max_tokens = std::numeric_limits<std::int64_t>::max());
 
 /// The batch of these samples with the given ids: Batch::sample_ids before choices. Features of
 /// bags stay f16 where all are; without `read_bags` they are left out.
@@ -85,10 +93,9 @@ class TaskLoader {
   Batch make(const std::vector<Use>& part, bool read_bags) const;
 };
 
-/// The data for evaluation and prediction: every sample once, sorted by length within windows of 64
-/// micro-batches. Batch::samples identifies the samples. batch_size and seed are not used. Rank r
-/// of w gets micro-batches r, r + w, …. With equal_lengths a micro-batch ends where the length
-/// changes.
+/// The data for evaluation and prediction: every sample once, in the batches_by_length of windows
+/// of 64 micro-batches. Batch::samples identifies the samples. batch_size and seed are not used.
+/// Rank r of w gets micro-batches r, r + w, …
 class TaskEvaluationLoader {
  public:
   /// Uses rank, world_size, micro_batch_size and equal_lengths of `options`.
@@ -96,20 +103,15 @@ class TaskEvaluationLoader {
   TaskEvaluationLoader(const TaskEvaluationLoader&) = delete;
   TaskEvaluationLoader& operator=(const TaskEvaluationLoader&) = delete;
 
-  /// The next batch; nothing after the last.
-  std::optional<Batch> next();
+  /// The next batch of this rank; nothing after the last.
+  std::optional<Batch> next() { return ahead_->next(); }
   /// The batches of all ranks.
-  std::int64_t batches() const { return std::ssize(ends_); }
+  std::int64_t batches() const { return std::ssize(batches_); }
 
  private:
   std::shared_ptr<const TaskDataset> dataset_;
-  TaskLoaderOptions options_;
-  std::vector<std::int64_t> order_;
-  std::vector<std::int64_t> ends_;  // of each batch in order_
-  std::size_t next_ = 0;
-  std::unique_ptr<Prefetcher> ahead_;  // of bags
-
-  Batch make(std::size_t batch) const;
+  std::vector<std::vector<std::int64_t>> batches_;  // of all ranks: their samples
+  std::unique_ptr<Prefetcher> ahead_;
 };
 
 }  // namespace nystrom

@@ -12,8 +12,8 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "core/rng.h"
+#include "data/tasks/task_loader.h"
 #include "data/tokenizers/tokenizer_folder.h"
-#include "train/objectives/text_batches.h"
 
 namespace nystrom {
 namespace {
@@ -197,7 +197,8 @@ std::vector<ExportDifference> verify_export(const fs::path& folder, const Model&
     const Ids ids = tokenizer != nullptr ? sample_ids(*tokenizer, length)
                                          : random_ids(written.vocab_size, length);
     const std::int64_t positions = theirs.fixed_length().value_or(length);
-    const ModelInput input = input_of({ids});
+    const WrappedIds row{ids, {}};
+    const ModelInput input = joined_rows({&row, 1});
     const auto a = results_of(*our_model, input), b = results_of(*their_model, input);
     const auto [absolute, largest] = compare(a, b);
     differences.push_back({length, positions, absolute, largest > 0 ? absolute / largest : 0});

@@ -11,7 +11,6 @@
 #include "data/tasks/task_statistics.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
-#include "train/objectives/text_batches.h"
 
 namespace nystrom {
 namespace {
@@ -92,8 +91,8 @@ Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   for (std::int64_t i = 0; i < windows.size(); ++i) lengths.push_back(windows.length(i));
   // Larger batches are no faster, and need more memory.
   constexpr std::int64_t max_batch_tokens = 8192;
-  const auto all =
-      batches_by_length(lengths, model_.config(), options_.batch_size, max_batch_tokens);
+  const auto all = batches_by_length(lengths, model_.config().needs_equal_lengths(),
+                                     options_.batch_size, max_batch_tokens);
   Tensor result = Tensor::zeros({windows.size(), width}, DType::f32);
   const auto compute = [&](std::int64_t number) {
     check_interruption();
