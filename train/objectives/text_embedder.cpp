@@ -154,11 +154,6 @@ Tensor TextEmbedder::operator()(std::span<const std::string> texts) {
   return result;
 }
 
-bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size) {
-  constexpr std::int64_t batches = 64, max_bytes = std::int64_t{4} << 20;
-  return texts >= batches * batch_size || bytes >= max_bytes;
-}
-
 void refuse_blank(const std::string& text, const Example& example) {
   if (is_blank(text)) throw BadRow(example.place() + ": a text is blank");
 }
@@ -169,13 +164,15 @@ void TextBlocks::add(Example example) {
                 "task.recipe out",
                 example.place());
   require_input(
-      !example.pair,
+      !example.pair || of_pairs_,
       "{}: has two texts, and vectors are made of single ones; leave task.columns.pair out, "
       "or name a recipe of single texts",
       example.place());
-  bytes_ += std::ssize(example.text);
+  constexpr std::int64_t batches = 64, max_bytes = std::int64_t{4} << 20;
+  bytes_ += std::ssize(example.text) + std::ssize(example.pair.value_or(""));
   examples_.push_back(std::move(example));
-  if (is_full_block(std::ssize(examples_), bytes_, embedder_.options().batch_size)) finish();
+  if (std::ssize(examples_) >= batches * embedder_.options().batch_size || bytes_ >= max_bytes)
+    finish();
 }
 
 void TextBlocks::finish() {

@@ -77,24 +77,22 @@ class TextEmbedder {
   std::int64_t windowed_ = 0;  // texts that are longer than a window
 };
 
-/// Whether `texts` texts with `bytes` bytes are a block to turn into vectors at once. Sorting by
-/// length pays within 64 batches. The bytes bound the memory.
-bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size);
-
 /// Throws a BadRow for a text of the example that is white space alone: its vector says nothing.
 void refuse_blank(const std::string& text, const Example& example);
 
-/// Turns a stream of texts into vectors, block by block. The blocks follow from the texts alone.
+/// Turns a stream of texts into vectors, block by block. The blocks follow from the texts alone:
+/// sorting by length pays within 64 batches, and their bytes bound the memory.
 class TextBlocks {
  public:
   /// Called with the examples of a block in their order, and their vectors.
   using Use = std::function<void(const std::vector<Example>&, const Tensor&)>;
 
-  /// `embedder` must outlive the object.
-  TextBlocks(TextEmbedder& embedder, Use use) : embedder_(embedder), use_(std::move(use)) {}
+  /// `embedder` must outlive the object. `of_pairs`: examples may have a second text, for `use`.
+  TextBlocks(TextEmbedder& embedder, Use use, bool of_pairs = false)
+      : embedder_(embedder), use_(std::move(use)), of_pairs_(of_pairs) {}
 
   /// Adds an example, of which the text becomes a vector. Throws an InputError for an image, and
-  /// for a pair of texts.
+  /// for a pair of texts where there may be none.
   void add(Example example);
   /// Turns the rest into vectors.
   void finish();
@@ -102,6 +100,7 @@ class TextBlocks {
  private:
   TextEmbedder& embedder_;
   Use use_;
+  bool of_pairs_;
   std::vector<Example> examples_;
   std::int64_t bytes_ = 0;
 };

@@ -157,28 +157,25 @@ double cosine(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j) 
 
 VectorScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
                             const std::vector<std::string>& patterns) {
-  std::vector<std::string> texts, pairs;
   std::vector<double> scores, cosines;
-  std::int64_t bytes = 0;
-  const auto flush = [&] {
-    if (texts.empty()) return;
-    const Tensor a = first(texts), b = second(pairs);
-    for (std::int64_t row = 0; row < a.dim(0); ++row) cosines.push_back(cosine(a, row, b, row));
-    texts.clear();
-    pairs.clear();
-    bytes = 0;
+  const auto compare = [&](const std::vector<Example>& examples, const Tensor& vectors) {
+    std::vector<std::string> pairs;
+    for (const Example& example : examples) {
+      pairs.push_back(*example.pair);
+      scores.push_back(*example.value);
+    }
+    const Tensor others = second(pairs);
+    for (std::int64_t row = 0; row < vectors.dim(0); ++row)
+      cosines.push_back(cosine(vectors, row, others, row));
   };
+  TextBlocks blocks(first, compare, /*of_pairs=*/true);
   SkippedRows skipped;
   for_each_example(task, patterns, Labelled::required, skipped, [&](Example&& example) {
     refuse_blank(example.text, example);
     refuse_blank(*example.pair, example);
-    bytes += std::ssize(example.text) + std::ssize(*example.pair);
-    texts.push_back(std::move(example.text));
-    pairs.push_back(std::move(*example.pair));
-    scores.push_back(*example.value);
-    if (is_full_block(std::ssize(texts), bytes, first.options().batch_size)) flush();
+    blocks.add(std::move(example));
   });
-  flush();
+  blocks.finish();
   require_input(!scores.empty(), "{}", describe_unreadable(patterns, skipped));
   const double spearman = spearman_correlation(cosines, scores);
   require_input(std::isfinite(spearman),
