@@ -54,12 +54,6 @@ TaskScores label_set_scores(const LabelSets& sets) {
            {"exact_match", subset_accuracy(sets)}}};
 }
 
-/// Adds the right labels of an example.
-void add_truth(LabelSets& sets, const EncodedSample& sample) {
-  sets.truth.resize(sets.truth.size() + static_cast<std::size_t>(sets.labels));
-  for (const std::int64_t label : sample.labels) *(sets.truth.end() - sets.labels + label) = 1;
-}
-
 using Tags = std::vector<std::vector<std::string>>;
 
 Tags true_tags(const TaskDataset& data) {
@@ -146,10 +140,13 @@ TaskScores constant_value_scores(const TaskDataset& data, Counted counted) {
   return scores;
 }
 
-LabelSets true_label_sets(const TaskDataset& data, Counted counted) {
+/// The right labels, without predictions.
+LabelSets true_label_sets(const TaskDataset& data, Counted counted = Counted::examples) {
   LabelSets sets{data.labels().size()};
-  for (std::int64_t i = 0; i < data.size(); ++i)
-    if (counted == Counted::windows || data.begins_example(i)) add_truth(sets, data.sample(i));
+  for (const auto& labels : of_examples(data, &EncodedSample::labels, counted)) {
+    sets.truth.resize(sets.truth.size() + static_cast<std::size_t>(sets.labels));
+    for (const std::int64_t label : labels) *(sets.truth.end() - sets.labels + label) = 1;
+  }
   return sets;
 }
 
@@ -167,7 +164,7 @@ double constant_label_set_loss(const LabelSets& sets) {
 TaskScores scores_of_constant(const TaskDataset& data) {
   if (data.target() == TaskTarget::value) return constant_value_scores(data, Counted::examples);
   if (data.target() == TaskTarget::label_set) {
-    LabelSets sets = true_label_sets(data, Counted::examples);
+    LabelSets sets = true_label_sets(data);
     predict_frequent_labels(sets);
     return label_set_scores(sets);
   }
@@ -275,17 +272,15 @@ TaskScores TaskScorer::undecided() const {
   };
   switch (data_->target()) {
     case TaskTarget::value: {
-      std::vector<double> truth, values;
+      std::vector<double> values;
       visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
-        truth.push_back(data_->sample(begin).value);
         values.push_back(merged(begin, end)[0]);
       });
-      return value_scores(truth, values);
+      return value_scores(of_examples(*data_, &EncodedSample::value), values);
     }
     case TaskTarget::label_set: {
-      LabelSets sets{data_->labels().size()};
+      LabelSets sets = true_label_sets(*data_);
       visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
-        add_truth(sets, data_->sample(begin));
         for (const double score : merged(begin, end)) {
           sets.scores.push_back(score);
           sets.predicted.push_back(sigmoid(score) >= threshold_of(task));
@@ -311,14 +306,13 @@ TaskScores TaskScorer::undecided() const {
     case TaskTarget::choice:
     case TaskTarget::none: break;
   }
-  std::vector<std::int64_t> truth, predicted;
+  std::vector<std::int64_t> predicted;
   std::vector<std::vector<double>> rows;
   visit_examples(*data_, [&](std::int64_t begin, std::int64_t end) {
-    truth.push_back(data_->sample(begin).label);
     rows.push_back(merged(begin, end));
     predicted.push_back(largest(rows.back()));
   });
-  return class_scores(*data_, truth, predicted, rows);
+  return class_scores(*data_, of_examples(*data_, &EncodedSample::label), predicted, rows);
 }
 
 TaskScores TaskScorer::scores() const {
