@@ -281,15 +281,6 @@ std::string identity_of(const std::vector<std::string>& patterns) {
   return identity;
 }
 
-/// A checksum of the queries and of what is relevant for them.
-std::string judgements_of(const RetrievalSet& set) {
-  std::string text =
-      fmt::format("{}\n{}\n", fmt::join(set.query_ids, "\n"), fmt::join(set.queries, "\n"));
-  for (const auto& each : set.judged)
-    for (const auto& [id, relevance] : each) text += fmt::format("{} {}\n", id, relevance);
-  return text_checksum(text);
-}
-
 VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& model, Log& log,
                              Communicator& communicator) {
   for (const std::string& each : options.common.overrides) {
@@ -299,8 +290,7 @@ VectorScores score_retrieval(const EvaluateOptions& options, const VectorModel& 
                   printable(each, 60));
   }
   const RetrievalSet set = read_retrieval(options.retrieval, options.split);
-  if (communicator.size() > 1)
-    communicator.require_same_files("--retrieval", file_checksum(set.corpus) + judgements_of(set));
+  if (communicator.size() > 1) communicator.require_same_files("--retrieval", checksum_of(set));
   for (const std::string& note : set.notes) log.warn(note);
   const EmbeddingFlags flags = model.for_ranking(options.vectors);
   TextEmbedder queries = model.embedder(flags, PromptKind::query, &communicator);

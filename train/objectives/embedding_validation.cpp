@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/checksum.h"
-#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
@@ -143,17 +141,11 @@ EmbeddingValidation of_queries(const RunConfig& config,
                                const std::shared_ptr<const Tokenizer>& tokenizer) {
   require_ranked(config.model.embedding.similarity, "task.validation");
   const auto set = std::make_shared<const RetrievalSet>(read_validation_folder(config.task));
-  std::string text = file_checksum(set->corpus);
-  for (std::size_t query = 0; query < set->queries.size(); ++query) {
-    text += fmt::format("\n{}\t{}", set->query_ids[query], text_checksum(set->queries[query]));
-    for (const auto& [document, relevance] : set->judged[query])
-      text += fmt::format("\t{}\t{}", document, relevance);
-  }
   EmbeddingValidation validation{
       "queries with documents",
       fmt::format("{} queries of qrels/{}.tsv and the documents in {}", set->queries.size(),
                   set->split, printable_path(set->corpus)),
-      text_checksum(text)};
+      checksum_of(*set)};
   validation.metrics = {ranking_metrics.begin(), ranking_metrics.end()};
   validation.notes = set->notes;
   validation.evaluate = [=](const Model& model, Communicator& communicator,

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "autograd/ops.h"
+#include "core/base/checksum.h"
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
@@ -259,6 +261,16 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
                                     printable_path(file), blank.size(), set.queries.size(),
                                     printable(blank[0], 60)));
   return set;
+}
+
+std::string checksum_of(const RetrievalSet& set) {
+  std::string text = file_checksum(set.corpus);
+  for (std::size_t query = 0; query < set.queries.size(); ++query) {
+    text += fmt::format("\n{}\t{}", set.query_ids[query], text_checksum(set.queries[query]));
+    for (const auto& [document, relevance] : set.judged[query])
+      text += fmt::format("\t{}\t{}", document, relevance);
+  }
+  return text_checksum(text);
 }
 
 RankingScores evaluate_retrieval(TextEmbedder& queries, TextEmbedder& documents,

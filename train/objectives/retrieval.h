@@ -41,6 +41,9 @@ struct RetrievalSet {
 RetrievalSet read_retrieval(const std::filesystem::path& folder,
                             const std::optional<std::string>& split);
 
+/// A checksum of the queries, of what is relevant for them, and of the documents' file.
+std::string checksum_of(const RetrievalSet& set);
+
 /// The metrics of rankings, equal to those of trec_eval: ndcg_cut_10, whose gains are relevances; 1
 /// / rank of the first relevant document, 0 beyond 10; recall_100; map_cut_100.
 inline constexpr std::array ranking_metrics = {TaskMetric::ndcg_at_10, TaskMetric::mrr_at_10,
