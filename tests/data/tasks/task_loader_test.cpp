@@ -218,5 +218,17 @@ TEST(TaskEvaluationLoader, KeepsLengthsApartWherePaddingChangesResults) {
   EXPECT_EQ(batches, loader.batches());
 }
 
+TEST(TaskEvaluationLoader, KeepsLengthsApartWhereAWindowEndsToo) {
+  std::vector<Example> examples(195);
+  for (std::size_t i = 0; i < examples.size(); ++i)
+    examples[i].text = std::string(i < 191 ? 5 : i == 192 ? 3 : 9, 'x');
+  TaskLoaderOptions options = options_of(1, 3);  // a window has 192 samples
+  options.equal_lengths = true;
+  TaskEvaluationLoader loader(dataset_of(TaskKind::classification, examples), options);
+  while (const auto batch = loader.next())
+    for (std::size_t i = 1; i < batch->input.offsets.size(); ++i)
+      EXPECT_EQ(batch->input.offsets[i] - batch->input.offsets[i - 1], batch->input.offsets[1]);
+}
+
 }  // namespace
 }  // namespace nystrom
