@@ -443,8 +443,13 @@ std::string architecture_obstacle(const ModelConfig& config, const Architecture&
     return fmt::format("its head tells replaced tokens, and model_type {} has no such head",
                        architecture.model_type);
   const json ours = compared_keys(config);
-  const json theirs = compared_keys(
-      parse_keys(hf_config_text(config, architecture), "the exported config.json", HeadUse::kept));
+  const std::string text = hf_config_text(config, architecture);
+  json theirs;
+  try {
+    theirs = compared_keys(parse_keys(text, "the exported config.json", HeadUse::kept));
+  } catch (const InputError& error) {
+    return error.what();  // RoBERTa's positions behind a late padding token
+  }
   for (const auto& [key, value] : ours.items())
     if (theirs.at(key) != value)
       return fmt::format("{} is {}, and a folder of model_type {} has {}", key, value.dump(),

@@ -81,6 +81,12 @@ TEST_F(FormatTest, TheFirstOptionThatDoesNotFitIsNamed) {
   config.attention.conv_kernel_size = 3;
   EXPECT_EQ(obstacle(config, "bert"),
             "its attention has a convolution, and that of model_type bert has none");
+  config = bert();
+  config.pad_token_id = config.max_position_embeddings;
+  EXPECT_EQ(obstacle(config, "bert"), "");
+  EXPECT_EQ(obstacle(config, "roberta"),
+            "the exported config.json: max_position_embeddings: expected at least 11, because "
+            "positions begin behind row pad_token_id 9; got 9");
 }
 
 TEST_F(FormatTest, PoolingOfVectorsNeedsTheFilesThatStateIt) {
