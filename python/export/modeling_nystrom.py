@@ -553,8 +553,13 @@ class NystromHead(NystromPreTrainedModel):
         out = self.nystromformer(*inputs, return_dict=True, **kwargs)
         logits = self.head(out, inputs[1])
         logits = logits.view(len(input_ids), -1) if self.rows else logits
+        labels = self.targets(labels, inputs[1])
         loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
         return self.output(loss=loss, logits=logits, hidden_states=out.hidden_states)
+
+    def targets(self, labels, mask):
+        """The labels that the loss counts."""
+        return labels
 
     def pooled(self, out, mask) -> Tensor:
         """The vector of each row that a head of whole texts reads."""
@@ -621,6 +626,9 @@ class NystromForPreTraining(NystromHead):
         layers = self.discriminator_predictions
         x = ACTIVATIONS[self.config.hidden_act](layers["dense"](out.last_hidden_state))
         return layers["dense_prediction"](x)[..., 0]
+
+    def targets(self, labels, mask):
+        return labels if labels is None or mask is None else labels.masked_fill(mask == 0, -100)
 
     def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
         chosen = labels != -100
@@ -723,7 +731,12 @@ class NystromForQuestionAnswering(NystromHead):
         out = super().forward(input_ids, attention_mask, token_type_ids, **kwargs)
         logits, loss, n = out.logits.unbind(2), None, out.logits.shape[1]
         if start_positions is not None and end_positions is not None:
+            mask = filled(input_ids, attention_mask, token_type_ids)[1]
+            whole = mask is None or self.config.options.attention.semantics == "transformers"
+            valid = torch.ones_like(logits[0], dtype=torch.bool) if whole else mask != 0
+            scores = [x.masked_fill(~valid, torch.finfo(x.dtype).min) for x in map(wide, logits)]
             ends = [x.flatten().clamp(0, n) for x in (start_positions, end_positions)]
-            ends = [x.masked_fill(x == n, -100) for x in ends]  # beyond the row
-            loss = sum(map(self.loss, logits, ends)) / 2
+            read = F.pad(valid, (0, 1))  # none is beyond the row
+            ends = [x.masked_fill(~read.gather(1, x[:, None])[:, 0], -100) for x in ends]
+            loss = sum(map(self.loss, scores, ends)) / 2
         return outputs.QuestionAnsweringModelOutput(loss, *logits, out.hidden_states)

@@ -86,8 +86,8 @@ def draw(source: random.Random) -> Case:
     labels = source.choice((1, 2, 5)) if head == "ForSequenceClassification" else 2
     config = draw_config(source, model, labels)
     mask = source.choice(("right", "holes", "none"))
-    if model == "ModernBert":  # padding has no results, and a loss over places counts it
-        mask = "none" if head == QUESTIONS else mask.replace("holes", "right")
+    if model == "ModernBert":  # padding has no results
+        mask = mask.replace("holes", "right")
     return Case(model, head, source.choice(FORMS), labels, config, mask)
 
 

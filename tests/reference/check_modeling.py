@@ -125,8 +125,6 @@ def counts_places(name):
 def suits(name, head):
     """Whether nystrom builds a model of these options and this head."""
     block = OPTIONS[name]
-    if counts_places(name) and head == "QuestionAnswering":
-        return False  # its loss reads padding
     if "embed_dim" in block:
         return head not in ("MaskedLM", "PreTraining", "QuestionAnswering", "MultipleChoice")
     if "pairs" in block or "pooling" in block:
@@ -207,7 +205,7 @@ def make_labels(head, shape, mask):
     if head in ("MaskedLM", "PreTraining", "TokenClassification"):
         classes = VOCAB if head == "MaskedLM" else HEADS[head][1]
         chosen = torch.rand(shape) < 0.4
-        if mask is not None:
+        if mask is not None and head != "PreTraining":  # whose loss leaves padding out
             chosen = chosen & (mask == 1)
         chosen[0, 0] = True
         return {"labels": torch.where(chosen, torch.randint(classes, shape), -100)}

@@ -12,7 +12,8 @@ name, so one can be written anew without the others. A case is a folder with
                            grad.NAME with transformers' name of the parameter
 
 The folder is loaded back in float64 and run in eval() mode. Some tokens of a row without padding
-are padding tokens all the same: RoBERTa's positions skip them."""
+are padding tokens all the same: RoBERTa's positions skip them. Losses of answers leave padding out,
+which transformers' own count."""
 
 import sys
 import zlib
@@ -101,9 +102,7 @@ CASES: dict[str, Case] = {
         config={"classifier_pooling": "mean", "global_attn_every_n_layers": 1},
     ),
     "modernbert_tokens": Case("ModernBert", TOKENS, labels=4, config={"local_attention": 2}),
-    "modernbert_questions": Case(
-        "ModernBert", QUESTIONS, config={"hidden_activation": "relu"}, mask="none"
-    ),
+    "modernbert_questions": Case("ModernBert", QUESTIONS, config={"hidden_activation": "relu"}),
     "modernbert_choice": Case("ModernBert", CHOICE, config={"classifier_activation": "relu"}),
 }
 
@@ -209,6 +208,17 @@ def exact_rotation(module, x, position_ids):
     return angles.cos(), angles.sin()
 
 
+def loss_of_answers(output, batch: Tensors) -> torch.Tensor:
+    """transformers' own, of tokens without padding."""
+    losses = []
+    for name in ("start", "end"):
+        logits = output[f"{name}_logits"].masked_fill(batch["attention_mask"] == 0, -torch.inf)
+        places = batch[f"{name}_positions"]
+        places = places.masked_fill(places >= logits.shape[1], IGNORED)  # beyond the row
+        losses.append(torch.nn.functional.cross_entropy(logits, places))
+    return sum(losses) / 2
+
+
 def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors:
     # Of BERT's two heads the program has the masked language model.
     both = case.head == "ForPreTraining" and case.model == "Bert"
@@ -241,6 +251,8 @@ def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             output.logits[valid], batch["labels"][valid].to(dtype)
         )
+    if case.head == QUESTIONS and case.model != "Nystromformer":
+        loss = loss_of_answers(output, batch)
     loss.backward()
     results["loss"] = loss.reshape(1)
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}

@@ -155,6 +155,32 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   return result;
 }
 
+/// Logits [b, n] whose softmax leaves padding out, as in training.
+Var without_padding(const Var& logits, const Tensor& mask) {
+  std::vector<double> penalties;
+  for (const double valid : mask.to_doubles()) penalties.push_back(valid != 0 ? 0 : -1e9);
+  const Tensor penalty = Tensor::from(penalties, logits.shape()).cast(logits.dtype());
+  return logits + Var(penalty.to(logits.value().device()));
+}
+
+/// Positions [b] in rows of n; those at padding become n, which is beyond the row and ignored.
+Tensor beyond_padding(Tensor positions, const Tensor& mask) {
+  const std::int64_t length = mask.dim(1);
+  for (std::int64_t i = 0; i < positions.numel(); ++i) {
+    std::int64_t& position = positions.data<std::int64_t>()[i];
+    const std::int64_t read = std::clamp<std::int64_t>(position, 0, length);
+    if (read < length && mask.data<std::uint8_t>()[i * length + read] == 0) position = length;
+  }
+  return positions;
+}
+
+/// Labels of tokens; those at padding are ignored.
+Tensor without_padding(Tensor labels, const Tensor& mask) {
+  for (std::int64_t i = 0; mask.defined() && i < labels.numel(); ++i)
+    if (mask.data<std::uint8_t>()[i] == 0) labels.data<std::int64_t>()[i] = ignore_index;
+  return labels;
+}
+
 /// The number of labels that are not ignored; 1 if all are.
 double count_targets(const Tensor& labels) {
   const auto* label = labels.data<std::int64_t>();
@@ -162,15 +188,21 @@ double count_targets(const Tensor& labels) {
       1, labels.numel() - std::count(label, label + labels.numel(), ignore_index)));
 }
 
-/// The loss for the given labels; undefined without labels.
-Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, std::int64_t rows) {
+/// The loss for the given labels; undefined without labels. `mask` is that of the model's input.
+Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, const Tensor& mask,
+            std::int64_t rows) {
   if (config.head == Head::question_answering) {
     const bool start_given = inputs.has("start_positions"), end_given = inputs.has("end_positions");
     if (!start_given && !end_given) return {};
     constexpr std::int64_t anywhere = std::int64_t{1} << 40;
     const Tensor start = inputs.integers("start_positions", {rows}, -anywhere, anywhere);
     const Tensor end = inputs.integers("end_positions", {rows}, -anywhere, anywhere);
-    return question_answering_loss(out.start_logits, out.end_logits, start, end);
+    // In transformers' semantics padding is read, in the loss too.
+    if (!mask.defined() || config.attention.semantics == Semantics::transformers)
+      return question_answering_loss(out.start_logits, out.end_logits, start, end);
+    return question_answering_loss(without_padding(out.start_logits, mask),
+                                   without_padding(out.end_logits, mask),
+                                   beyond_padding(start, mask), beyond_padding(end, mask));
   }
   if (config.head == Head::none || config.head == Head::masked_features || !inputs.has("labels"))
     return {};
@@ -178,12 +210,16 @@ Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, s
       config.head == Head::masked_lm ? config.vocab_size - 1 : config.num_labels() - 1;
   switch (config.head) {
     case Head::masked_lm:
-    case Head::token_classification:
+    case Head::token_classification: {
+      const Tensor labels =
+          inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignore_index);
+      // Padding without rows has no logits.
       return classification_loss(
-          out.logits,
-          inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignore_index));
+          out.logits, config.attends_by_distance() ? without_padding(labels, mask) : labels);
+    }
     case Head::replaced_tokens: {
-      const Tensor labels = inputs.integers("labels", out.logits.shape(), 0, 1, ignore_index);
+      const Tensor labels =
+          without_padding(inputs.integers("labels", out.logits.shape(), 0, 1, ignore_index), mask);
       const Shape decisions{labels.numel(), 1};
       return multi_label_loss(reshape(out.logits, decisions), labels.reshape(decisions),
                               count_targets(labels));
@@ -242,7 +278,8 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   Tape tape;
   const ModelOutput out = model(input);
   const std::int64_t rows = out.last_hidden_state.dim(0);
-  Var loss = loss_of(config, out, inputs, config.has_towers() ? rows / 2 : rows);
+  Var loss =
+      loss_of(config, out, inputs, input.attention_mask, config.has_towers() ? rows / 2 : rows);
   if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {
     const Tensor weights = inputs.floats("loss_weights", out.output.shape());
     loss = sum(cast(out.output, dtype) * weights.cast(dtype).to(out.output.value().device()));

@@ -227,5 +227,40 @@ TEST(Forward, ReturnsAGradientOfEveryParameter) {
   }
 }
 
+/// The loss and the gradients of a row of three tokens, and of two at padding behind them.
+void expect_no_part_of_padding(const ModelConfig& config, const NamedTensors& alone,
+                               const NamedTensors& padded) {
+  const auto model = make_model(config, DType::f64);
+  NamedTensors row = alone, longer = padded;
+  row["input_ids"] = int_tensor({2, 3, 4}, {1, 3});
+  longer["input_ids"] = int_tensor({2, 3, 4, 7, 8}, {1, 5});
+  longer["attention_mask"] = int_tensor({1, 1, 1, 0, 0}, {1, 5});
+  const auto expected = by_name(run_forward(*model, row, true));
+  for (const auto& [name, value] : by_name(run_forward(*model, longer, true))) {
+    if (name != "loss" && !name.starts_with("grad.")) continue;
+    EXPECT_LE(max_difference(value, expected.at(name)), 1e-12) << name;
+  }
+}
+
+TEST(Forward, PaddingHasNoPartInALoss) {
+  for (const Positions positions : {Positions::absolute, Positions::rope}) {
+    ModelConfig config = tiny_config();
+    config.positions = positions;
+    if (positions == Positions::rope) config.attention.conv_kernel_size.reset();
+    config.hidden_size = 8;
+    config.head = Head::replaced_tokens;
+    expect_no_part_of_padding(config, {{"labels", int_tensor({0, 1, 0}, {1, 3})}},
+                              {{"labels", int_tensor({0, 1, 0, 1, 1}, {1, 5})}});
+    questions(config);
+    const NamedTensors ends = {{"start_positions", int_tensor({1}, {1})},
+                               {"end_positions", int_tensor({2}, {1})}};
+    expect_no_part_of_padding(config, ends, ends);
+    expect_no_part_of_padding(
+        config,
+        {{"start_positions", int_tensor({1}, {1})}, {"end_positions", int_tensor({9}, {1})}},
+        {{"start_positions", int_tensor({1}, {1})}, {"end_positions", int_tensor({4}, {1})}});
+  }
+}
+
 }  // namespace
 }  // namespace nystrom::testing
