@@ -10,7 +10,7 @@
 namespace nystrom {
 
 Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
-    : padding_id_(config.pad_token_id),
+    : padding_id_(config.pad_token_id.value_or(-1)),
       first_position_row_(config.position_offset),
       positions_skip_padding_(config.positions == Positions::skip_padding),
       dropout_(scope, config.hidden_dropout_prob) {
@@ -22,8 +22,7 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
     return;
   }
   words_ = (scope / "word_embeddings")
-               .parameter("weight", {config.vocab_size, width},
-                          {Init::Kind::normal, config.pad_token_id});
+               .parameter("weight", {config.vocab_size, width}, {Init::Kind::normal, padding_id_});
   if (config.has_position_table()) {
     positions_ =
         (scope / "position_embeddings").parameter("weight", {config.position_rows(), width});
@@ -79,7 +78,8 @@ Var Embeddings::embed_tokens(const ModelInput& input, const Ragged& batch) const
   const Tensor& types = input.token_type_ids;
   require(!types.defined() || types.shape() == ids.shape(),
           "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
-  const Tensor rows = batch.rows_of(ids, padding_id_);
+  // Rows of padding are not read: without a padding token any id will do.
+  const Tensor rows = batch.rows_of(ids, std::max<std::int64_t>(padding_id_, 0));
   Var x = embedding(*words_, rows, padding_id_);
   if (types_)
     x = x + embedding(*types_, types.defined() ? batch.rows_of(types, 0)

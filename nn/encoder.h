@@ -27,7 +27,7 @@ class Embeddings {
   Var embed_tokens(const ModelInput& input, const Ragged& batch) const;
   Var embed_positions(const Tensor& ids, const Ragged& batch) const;
 
-  std::int64_t padding_id_, first_position_row_;
+  std::int64_t padding_id_, first_position_row_;  // padding_id_ is -1 where there is none
   bool positions_skip_padding_;
   Var embed_features(const ModelInput& input, const Ragged& batch) const;
 

@@ -99,10 +99,15 @@ void check_shapes(const ModelConfig& c, Problems& found) {
                 "hidden_size {} is not divisible by num_attention_heads {}; each head takes an "
                 "equal share of the width",
                 c.hidden_size, c.num_attention_heads);
-  if (!c.embed_dim && (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size))
+  if (!c.embed_dim && c.pad_token_id && (*c.pad_token_id < 0 || *c.pad_token_id >= c.vocab_size))
     add_problem(found, {"vocab_size"},
                 "pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
-                c.pad_token_id, c.vocab_size);
+                *c.pad_token_id, c.vocab_size);
+  if (!c.embed_dim && !c.pad_token_id &&
+      (c.positions == Positions::skip_padding || c.attention.semantics == Semantics::transformers))
+    add_problem(found, {"positions", "attention.semantics"},
+                "pad_token_id is null, but positions skip_padding and attention.semantics "
+                "transformers read padding; set it to the tokenizer's");
   constexpr double max_parameters = 1e13;
   const double parameters = estimated_parameters(c);
   if (parameters > max_parameters)

@@ -245,7 +245,8 @@ struct ModelConfig {
   EmbeddingConfig embedding;
 
   // No options of `model:`; the checkpoint, the task, the tokenizer or the data decide them.
-  std::int64_t pad_token_id = 1;
+  /// Row of the word embeddings that is not trained. Null: all are.
+  std::optional<std::int64_t> pad_token_id = 1;
   /// The tokenizer's ids, written to config.json for other programs. Null: the tokenizer has none.
   std::optional<std::int64_t> bos_token_id, eos_token_id;
   Head head = Head::masked_lm;

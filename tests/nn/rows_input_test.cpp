@@ -56,7 +56,7 @@ class RowsInput : public ::testing::TestWithParam<RowsCase> {
     ModelInput input = input_of(config_, {GetParam().rows});
     for (std::int64_t i = 0; input.input_ids.defined() && i < input.input_ids.numel(); ++i) {
       if (input.attention_mask.data<std::uint8_t>()[i] != 0) continue;
-      input.input_ids.data<std::int64_t>()[i] = config_.pad_token_id;
+      input.input_ids.data<std::int64_t>()[i] = config_.pad_token_id.value();
       input.token_type_ids.data<std::int64_t>()[i] = 0;
     }
     return input;

@@ -139,7 +139,7 @@ std::string inputs_code(const ModelCard& card) {
         "ids = torch.full((1, {}), {})  # a row of padding; put the ids of your text in front\n"
         "ids[0, :2] = torch.tensor([0, 0])\n"
         "inputs = dict(input_ids=ids)\n",
-        length, config.pad_token_id);
+        length, config.pad_token_id.value_or(0));
   return code +
          fmt::format("inputs[\"attention_mask\"] = (torch.arange({}) < 2).long()[None]\n", length);
 }

@@ -121,7 +121,7 @@ class OnnxWriter {
       return graph_("Slice", {table, first, graph_("Add", {length, first}), graph_.integers({0})});
     }
     // Padding reads the row before the first position.
-    const OnnxValue padding = graph_("Equal", {ids, graph_.integer(config_.pad_token_id)});
+    const OnnxValue padding = graph_("Equal", {ids, graph_.integer(config_.pad_token_id.value())});
     const OnnxValue counted = graph_.cast(graph_("Not", {padding}), OnnxType::i64);
     const OnnxValue places = graph_("CumSum", {counted, graph_.integer(1)});
     const OnnxValue before = graph_.integer(config_.position_offset - 1);

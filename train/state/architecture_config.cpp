@@ -202,14 +202,15 @@ ModelConfig read_architecture(Reader& reader, const Architecture& architecture) 
   if (config.embedding_size) reader(config.embedding_size, "embedding_size", "", at_least(1));
   if (config.positions == Positions::rope) read_modernbert(reader, config);
   if (config.positions != Positions::skip_padding) return config;
+  if (!config.pad_token_id) reader.fail_type("pad_token_id", "a whole number at least 0", nullptr);
   // The rows up to that of padding belong to no position.
-  config.position_offset = config.pad_token_id + 1;
+  config.position_offset = *config.pad_token_id + 1;
   config.max_position_embeddings -= config.position_offset;
   if (config.max_position_embeddings < 1)
     reader.fail("max_position_embeddings",
                 fmt::format("expected at least {}, because positions begin behind row "
                             "pad_token_id {}; got {}",
-                            config.position_offset + 1, config.pad_token_id,
+                            config.position_offset + 1, *config.pad_token_id,
                             config.max_position_embeddings + config.position_offset));
   return config;
 }

@@ -247,21 +247,12 @@ ModelConfig with_head(ModelConfig config, Reader& reader, const Architecture* ar
   return config;
 }
 
-/// Whether pad_token_id is null, as transformers takes it, and no result depends on its row. A
-/// Nyströmformer reads padding, and RoBERTa's positions skip it.
-bool lacks_padding(const Reader& reader, const Architecture* architecture) {
-  const json* padding = reader.find("pad_token_id");
-  return padding != nullptr && padding->is_null() && architecture != nullptr &&
-         architecture->defaults.positions != Positions::skip_padding;
-}
-
 /// Reads all keys. Conditions across several keys are not checked.
 ModelConfig parse_keys(std::string_view text, const std::string& source, HeadUse use) {
-  json root = parse_json(text, source);
+  const json root = parse_json(text, source);
   require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
   Reader reader(root, source);
   const Architecture* architecture = named_architecture(reader);
-  if (lacks_padding(reader, architecture)) root["pad_token_id"] = 0;
   check_flags(reader, architecture);
   ModelConfig config = architecture != nullptr ? read_architecture(reader, *architecture)
                                                : read_nystromformer(reader, source);

@@ -262,5 +262,21 @@ TEST(Forward, PaddingHasNoPartInALoss) {
   }
 }
 
+TEST(Forward, WithoutAPaddingTokenEveryRowIsTrained) {
+  ModelConfig config = tiny_config();
+  tokens(config);
+  for (const std::optional<std::int64_t> padding : {std::optional<std::int64_t>(0), {}}) {
+    config.pad_token_id = padding;
+    const auto model = make_model(config, DType::f64);
+    NamedTensors inputs = valid_inputs(config);
+    inputs["labels"] = ones({2, 4});
+    inputs["attention_mask"] = int_tensor({1, 1, 1, 0, 1, 1, 1, 1}, {2, 4});
+    const auto results = by_name(run_forward(*model, inputs, true));
+    const Tensor words = results.at("grad.nystromformer.embeddings.word_embeddings.weight");
+    EXPECT_EQ(largest(words.slice(0, 0, 1).contiguous()) > 0, !padding);
+    EXPECT_EQ(largest(words.slice(0, 5, 6).contiguous()), 0) << "it stands at padding";
+  }
+}
+
 }  // namespace
 }  // namespace nystrom::testing

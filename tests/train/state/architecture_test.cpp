@@ -207,7 +207,10 @@ TEST(Architecture, KeysThatTransformersTakesForOthers) {
     EXPECT_EQ(
         read(fmt::format(R"({{"model_type": "{}", "pad_token_id": null, "vocab_size": 9}})", type))
             .pad_token_id,
-        0);
+        std::nullopt);
+  EXPECT_EQ(message_of([] { read(R"({"pad_token_id": null})"); }),
+            "config.json: pad_token_id is null, but positions skip_padding and "
+            "attention.semantics transformers read padding; set it to the tokenizer's");
 }
 
 TEST(Architecture, TensorsHaveTheirNamesHere) {
