@@ -207,12 +207,24 @@ void add_dense(WeightSource& source, const SentenceModules& modules) {
     const bool last = i + 1 == modules.dense.size();
     const std::string name =
         fmt::format("{}{}.", vector_prefix, last ? "projection" : fmt::format("dense.{}", i));
-    const ModelWeights weights = ModelWeights::open(modules.dense[i]);
+    const auto& [folder, inputs, bias] = modules.dense[i];
+    const ModelWeights weights = ModelWeights::open(folder);
+    std::vector<std::string> expected = {"linear.bias", "linear.weight"};
+    if (!bias) expected.erase(expected.begin());
+    require_input(weights.names() == expected,
+                  "{}: the weights are {}; expected {}, as its config.json has bias {}",
+                  printable_path(folder),
+                  printable(fmt::format("{}", fmt::join(weights.names(), ", ")), 200),
+                  fmt::join(expected, " and "), bias);
     const Tensor weight = weights.read("linear.weight");
+    const Shape& shape = weight.shape();
+    require_input(shape.rank() == 2 && (inputs == 0 || shape[1] == inputs),
+                  "{}: linear.weight is {}; expected two dimensions, the second of which is "
+                  "in_features of its config.json",
+                  printable_path(folder), shape);
     // A layer without a bias is one with zeros.
-    tensors[name + "bias"] = weights.contains("linear.bias")
-                                 ? weights.read("linear.bias")
-                                 : Tensor::zeros({weight.dim(0)}, weight.dtype());
+    tensors[name + "bias"] =
+        bias ? weights.read("linear.bias") : Tensor::zeros({shape[0]}, weight.dtype());
     tensors[name + "weight"] = weight;
   }
   for (const auto& [name, tensor] : tensors) source.entries.push_back({name, tensor.shape()});

@@ -119,6 +119,8 @@ SentencePooling read_pooling(const fs::path& file) {
 }
 
 Activation read_activation(const json& root, const fs::path& file) {
+  if (root.contains("activation_function") && root["activation_function"].is_null())
+    return Activation::linear;
   const auto name =
       member<std::string>(root, "activation_function", "torch.nn.modules.activation.Tanh", file);
   constexpr std::pair<std::string_view, Activation> known[] = {{"Identity", Activation::linear},
@@ -146,7 +148,8 @@ void add_dense(SentenceModules& result, const fs::path& folder) {
   require_input(width >= 1, "{}: out_features: expected at least 1, got {}", printable_path(file),
                 width);
   result.embedding.dense.push_back({width, read_activation(root, file)});
-  result.dense.push_back(folder);
+  result.dense.push_back({folder, member<std::int64_t>(root, "in_features", 0, file),
+                          member(root, "bias", true, file)});
 }
 
 /// Whether an option of the encoder changes nothing that nystrom computes.

@@ -13,12 +13,18 @@ namespace nystrom {
 
 /// What modules.json and the files that it names say.
 struct SentenceModules {
+  /// The weights of a Dense: their folder, and what its config.json says of them.
+  struct Dense {
+    std::filesystem::path folder;
+    std::int64_t inputs = 0;  ///< in_features; 0: not stated
+    bool bias = true;
+  };
   std::filesystem::path folder;   ///< of modules.json
   std::filesystem::path encoder;  ///< of the first module: config.json and the weights
   EmbeddingConfig embedding;
   std::optional<std::int64_t> max_seq_length;
-  /// The folder of each Dense, in order: the last one is the projection.
-  std::vector<std::filesystem::path> dense;
+  /// In order: the last one is the projection.
+  std::vector<Dense> dense;
   /// All prompts by name, also those that nystrom has no use for.
   std::vector<std::pair<std::string, std::string>> prompts;
   std::optional<std::string> default_prompt;
