@@ -110,6 +110,14 @@ constexpr const char* bias_keys[] = {"attention_bias", "mlp_bias", "norm_bias", 
 /// Reads the options that only ModernBERT has.
 void read_modernbert(Reader& reader, ModelConfig& config) {
   reader(config.attention.window, "local_attention", "", at_least(2));
+  // transformers 5 takes it for half of local_attention, and 4 does not read it.
+  std::optional<std::int64_t> half;
+  reader(half, "sliding_window", "", at_least(1));
+  if (half && half != config.attention.window.value_or(0) / 2)
+    reader.fail("sliding_window",
+                fmt::format("is {}, and local_attention is {}; set local_attention to the width "
+                            "that the model was trained with, and remove sliding_window",
+                            *half, config.attention.window.value_or(0)));
   reader(config.rope_theta, "global_rope_theta", "", positive);
   reader(config.local_rope_theta, "local_rope_theta", "", positive);
   read_rope_parameters(reader, config);

@@ -106,6 +106,7 @@ TEST(ModernBertConfig, IgnoresWhatPublishedFoldersHoldBesides) {
                                          {"reference_compile", nullptr},
                                          {"gradient_checkpointing", false},
                                          {"sparse_prediction", true},
+                                         {"sliding_window", 64},
                                          {"attention_dropout", 0.1}}));
   EXPECT_EQ(config.layer_norm_eps, 1e-5);
   EXPECT_EQ(config.hidden_dropout_prob, 0);
@@ -132,6 +133,9 @@ TEST(ModernBertConfig, RefusesWhatWouldBeAnotherModel) {
             "config.json: classifier_pooling: expected cls or mean, got max");
   EXPECT_EQ(error_of({{"local_attention", 0}}),
             "config.json: local_attention: expected a whole number at least 2, got 0");
+  EXPECT_EQ(error_of({{"sliding_window", 63}}),
+            "config.json: sliding_window: is 63, and local_attention is 128; set local_attention "
+            "to the width that the model was trained with, and remove sliding_window");
   expect_says(error_of({{"hidden_activation", "silu"}}), "hidden_activation: expected one of");
 }
 
