@@ -106,8 +106,20 @@ void read_rope_parameters(const Reader& reader, ModelConfig& config) {
 }
 
 constexpr const char* bias_keys[] = {"attention_bias", "mlp_bias", "norm_bias", "classifier_bias"};
+constexpr const char* bias_of_head = bias_keys[3];
 
-/// Reads the options that only ModernBERT has.
+/// Reads whether there are biases, of which `key` must say the same as the first key.
+void read_bias(Reader& reader, const char* key, ModelConfig& config) {
+  bool bias = false;
+  reader(bias, key);
+  if (key == bias_keys[0]) config.bias = bias;
+  if (bias != config.bias)
+    reader.fail(key, fmt::format("is {}, and {} is {}; nystrom's encoders have biases everywhere "
+                                 "or nowhere",
+                                 bias, bias_keys[0], config.bias));
+}
+
+/// Reads the options of ModernBERT's encoder that no other has.
 void read_modernbert(Reader& reader, ModelConfig& config) {
   reader(config.attention.window, "local_attention", "", at_least(2));
   // transformers 5 takes it for half of local_attention, and 4 does not read it.
@@ -123,29 +135,11 @@ void read_modernbert(Reader& reader, ModelConfig& config) {
   read_rope_parameters(reader, config);
   if (!config.local_rope_theta) config.local_rope_theta = config.rope_theta;
   read_window_layers(reader, config);
-  std::vector<bool> biases;
-  for (const char* key : bias_keys) {
-    bool bias = config.bias;
-    reader(bias, key);
-    biases.push_back(bias);
-  }
-  for (std::size_t i = 1; i < biases.size(); ++i)
-    if (biases[i] != biases[0])
-      reader.fail(bias_keys[i], fmt::format("is {}, and {} is {}; nystrom's encoders have biases "
-                                            "everywhere or nowhere",
-                                            static_cast<bool>(biases[i]), bias_keys[0],
-                                            static_cast<bool>(biases[0])));
-  config.bias = biases[0];
-  reader(config.transform_act, "classifier_activation");
-  std::string pooling = "cls";
-  reader(pooling, "classifier_pooling");
-  if (pooling != "cls" && pooling != "mean")
-    reader.fail("classifier_pooling",
-                fmt::format("expected cls or mean, got {}", printable(pooling)));
-  config.pooling = pooling == "mean" ? Pooling::mean : Pooling::first;
+  for (const char* key : bias_keys)
+    if (key != bias_of_head) read_bias(reader, key, config);
 }
 
-/// Writes the keys that read_modernbert reads, in the form that all versions of transformers read.
+/// Writes the keys of ModernBERT alone, in the form that all versions of transformers read.
 void write_modernbert(json_fields::Writer& writer, const ModelConfig& config) {
   const auto write = [&](auto value, const char* name) { writer(value, name, "", any_number); };
   write(config.attention.window.value_or(128), "local_attention");
@@ -221,6 +215,18 @@ ModelConfig read_architecture(Reader& reader, const Architecture& architecture) 
                             config.position_offset + 1, *config.pad_token_id,
                             config.max_position_embeddings + config.position_offset));
   return config;
+}
+
+void read_head_options(Reader& reader, ModelConfig& config) {
+  if (config.positions != Positions::rope) return;
+  std::string pooling = "cls";
+  reader(pooling, "classifier_pooling");
+  if (pooling != "cls" && pooling != "mean")
+    reader.fail("classifier_pooling",
+                fmt::format("expected cls or mean, got {}", printable(pooling)));
+  config.pooling = pooling == "mean" ? Pooling::mean : Pooling::first;
+  reader(config.transform_act, "classifier_activation");
+  read_bias(reader, bias_of_head, config);
 }
 
 void write_architecture(json_fields::Writer& writer, ModelConfig config,

@@ -37,12 +37,16 @@ void transformers_fields(V& v, ModelConfig& config) {
   v(config.pad_token_id, "pad_token_id", "", at_least(0));
 }
 
-/// Reads the options of a folder with this architecture. Absent keys have the defaults of its
-/// class. Throws an InputError for a wrong value, and for an option of the encoder that nystrom
-/// lacks and that changes results.
+/// Reads the options of the encoder of a folder with this architecture. Absent keys have the
+/// defaults of its class. Throws an InputError for a wrong value, and for an option of the encoder
+/// that nystrom lacks and that changes results.
 ModelConfig read_architecture(json_fields::Reader& reader, const Architecture& architecture);
 
-/// Writes the keys that read_architecture reads, the inverse.
+/// Reads the options of the heads, beside those of check_fixed_options, into what read_architecture
+/// returned. Throws an InputError for those that nystrom lacks.
+void read_head_options(json_fields::Reader& reader, ModelConfig& config);
+
+/// Writes the keys that both read, the inverse.
 void write_architecture(json_fields::Writer& writer, ModelConfig config,
                         const Architecture& architecture);
 

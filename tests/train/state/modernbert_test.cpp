@@ -112,6 +112,17 @@ TEST(ModernBertConfig, IgnoresWhatPublishedFoldersHoldBesides) {
   EXPECT_EQ(config.hidden_dropout_prob, 0);
 }
 
+TEST(ModernBertConfig, OptionsOfAHeadMatterWhereThereIsOne) {
+  for (const json& changes :
+       {json{{"classifier_activation", "silu"}}, json{{"classifier_bias", true}},
+        json{{"classifier_pooling", "max"}}}) {
+    EXPECT_NE(error_of(changes), "") << changes;
+    json bare = small(changes);
+    bare["architectures"] = json::array({"ModernBertModel"});
+    EXPECT_EQ(read(bare).head, Head::none) << changes;
+  }
+}
+
 TEST(ModernBertConfig, RefusesWhatWouldBeAnotherModel) {
   EXPECT_EQ(error_of({{"norm_bias", true}}),
             "config.json: norm_bias: is true, and attention_bias is false; nystrom's encoders have "
