@@ -72,8 +72,13 @@ std::vector<Case> cases() {
       {"SingleQuotes", "'a'",
        "file:1:1: syntax error while parsing value - invalid literal; last read: '''"},
       {"NotANumber", "NaN",
-       "file:1:1: syntax error while parsing value - invalid literal; last read: 'N'"},
-      {"HugeNumber", "1e999", "file:1:5: number overflow parsing '1e999'"},
+       "file:1:1: NaN and Infinity are no JSON, though Python's json writes them; put a number or "
+       "null"},
+      {"NegativeInfinity", "[-Infinity]",
+       "file:1:3: NaN and Infinity are no JSON, though Python's json writes them; put a number or "
+       "null"},
+      {"HugeNumber", "1e999",
+       "file:1:5: number overflow parsing '1e999'; expected one that fits 64 bits"},
       {"LeadingZero", "01",
        "file:1:2: syntax error while parsing value - unexpected number literal; expected end of "
        "input"},

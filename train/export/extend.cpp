@@ -87,8 +87,13 @@ void set_layers(ModelConfig& config, const ConvertOptions& options) {
   }
   require_none("--keep-exact " + printable(options.keep_exact, 40), layer_problems(config));
   require_input(config.has_kind(AttentionKind::nystrom),
-                "--keep-exact {} names all {} layers; leave one to convert, or use nystrom extend",
-                printable(options.keep_exact, 40), config.num_hidden_layers);
+                "{}no layer that sees all tokens is left to convert{}",
+                options.keep_exact.empty()
+                    ? ""
+                    : fmt::format("--keep-exact {}: ", printable(options.keep_exact, 40)),
+                options.keep_exact.empty()
+                    ? ": each has a window, and takes long texts as it is"
+                    : "; leave one out, or use nystrom extend");
 }
 
 void set_convolution(ModelConfig& config, const ConvertOptions& options, const std::string& where) {

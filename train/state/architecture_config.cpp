@@ -56,8 +56,10 @@ void read_window_layers(Reader& reader, ModelConfig& config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) local.push_back(i % every != 0);
   if (const json* types = reader.find("layer_types"); types != nullptr && !types->is_null()) {
     if (!types->is_array() || std::ssize(*types) != config.num_hidden_layers)
-      reader.fail_type("layer_types", fmt::format("an array of {} types", config.num_hidden_layers),
-                       *types);
+      reader.fail("layer_types",
+                  fmt::format("expected an array of {} types, got {}", config.num_hidden_layers,
+                              types->is_array() ? std::to_string(types->size())
+                                                : json_fields::shown(*types)));
     for (std::size_t i = 0; i < types->size(); ++i) {
       const json& type = (*types)[i];
       if (type != "sliding_attention" && type != "full_attention")
@@ -82,7 +84,11 @@ void read_rope_parameters(const Reader& reader, ModelConfig& config) {
       reader.fail_type(key, "an object or null", *value);
   }
   const json* scaling = reader.find("rope_scaling");
-  if (scaling != nullptr && !scaling->is_null())
+  // Older files say `type`.
+  const auto is_default = [](const json& of) {
+    return of.value("rope_type", of.value("type", json())) == "default";
+  };
+  if (scaling != nullptr && !scaling->is_null() && !is_default(*scaling))
     reader.fail("rope_scaling", "scaled rotary positions are not read; the model would be another");
   const json* all = reader.find("rope_parameters");
   if (all == nullptr || all->is_null()) return;

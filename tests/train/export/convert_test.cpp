@@ -241,7 +241,8 @@ TEST_F(ConvertTest, RefusesLayers) {
                "--keep-exact 0,0-1: attention.layers '0-1' and '0' both name layer 0; name each "
                "layer once");
   expect_error("exact turned --landmarks 4 --keep-exact 0-1",
-               "--keep-exact 0-1 names all 2 layers; leave one to convert, or use nystrom extend");
+               "--keep-exact 0-1: no layer that sees all tokens is left to convert; leave one out, "
+               "or use nystrom extend");
 }
 
 TEST_F(ConvertTest, RefusesModels) {

@@ -107,6 +107,7 @@ TEST(ModernBertConfig, IgnoresWhatPublishedFoldersHoldBesides) {
                                          {"gradient_checkpointing", false},
                                          {"sparse_prediction", true},
                                          {"sliding_window", 64},
+                                         {"rope_scaling", {{"type", "default"}}},
                                          {"attention_dropout", 0.1}}));
   EXPECT_EQ(config.layer_norm_eps, 1e-5);
   EXPECT_EQ(config.hidden_dropout_prob, 0);
@@ -139,7 +140,7 @@ TEST(ModernBertConfig, RefusesWhatWouldBeAnotherModel) {
             "config.json: rope_parameters.rope_theta: expected the objects full_attention and "
             "sliding_attention");
   EXPECT_EQ(error_of({{"layer_types", {"full_attention"}}}),
-            "config.json: layer_types: expected an array of 7 types, got an array");
+            "config.json: layer_types: expected an array of 7 types, got 1");
   EXPECT_EQ(error_of({{"classifier_pooling", "max"}}),
             "config.json: classifier_pooling: expected cls or mean, got max");
   EXPECT_EQ(error_of({{"local_attention", 0}}),
