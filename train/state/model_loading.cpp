@@ -1,5 +1,6 @@
 // Conversion between a model's weights and those of a model folder.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -160,6 +161,20 @@ void refuse_wrapped(const std::vector<std::string>& names, const fs::path& folde
                   printable_path(folder), prefix);
 }
 
+/// Whether a Nyströmformer's encoder lacks its prefix, as Hugging Face saves one without a head.
+bool is_bare(const std::vector<std::string>& stored) {
+  return std::ranges::none_of(stored,
+                              [](const auto& name) { return name.starts_with(encoder_prefix); });
+}
+
+/// The name of a tensor that `is_bare` files have without the prefix, as they have the encoder's.
+std::string with_prefix(const std::string& stored) {
+  const bool of_encoder =
+      std::ranges::any_of(std::array{"embeddings.", "encoder.", "final_norm."},
+                          [&](const char* part) { return stored.starts_with(part); });
+  return (of_encoder ? std::string(encoder_prefix) : "") + stored;
+}
+
 /// The tensors of model.safetensors, with the names of a model of this configuration.
 WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& folder,
                                const ModelConfig& config) {
@@ -168,29 +183,26 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
     return with_context(printable_path(folder),
                         [&] { return source_of(weights, *architecture, config); });
   const std::vector<std::string> names = weights.names();
-  // Hugging Face saves a bare encoder without the prefix.
-  const bool bare = config.head == Head::none && std::ranges::none_of(names, [](const auto& name) {
-                      return name.starts_with(encoder_prefix);
-                    });
-  const std::string prefix(bare ? encoder_prefix : "");
+  const bool bare = is_bare(names);
   const std::vector<std::string> absent = absent_convolutions(config);
   WeightSource source;
-  const auto stored_name = [&weights, prefix](const std::string& name) {
+  const auto stored_name = [&weights, bare](const std::string& name) {
     // Of an untied decoder transformers adds the bias beside it.
     const std::string decoder_bias(decoder_bias_name);
     const bool beside = name == bias_name && weights.contains(decoder_bias);
-    return beside ? decoder_bias : name.substr(prefix.size());
+    if (beside) return decoder_bias;
+    return name.substr(bare && name.starts_with(encoder_prefix) ? encoder_prefix.size() : 0);
   };
-  for (const std::string& name : names) {
-    const Shape& shape = weights.stored(stored_name(prefix + name)).shape;
-    if (prefix + name == decoder_name && config.tie_word_embeddings) continue;
+  for (const std::string& stored : names) {
+    const std::string name = bare ? with_prefix(stored) : stored;
+    const Shape& shape = weights.stored(stored_name(name)).shape;
+    if (name == decoder_name && config.tie_word_embeddings) continue;
     if (name.starts_with(generator_prefix) && !config.generator) continue;
     if (shape == absent_convolution_shape(config) &&
-        std::ranges::find(absent, prefix + name) != absent.end()) {
-      with_context(printable_path(folder),
-                   [&] { require_zero(prefix + name, weights.read(name)); });
+        std::ranges::find(absent, name) != absent.end()) {
+      with_context(printable_path(folder), [&] { require_zero(name, weights.read(stored)); });
     } else {
-      source.entries.push_back({prefix + name, shape});
+      source.entries.push_back({name, shape});
     }
   }
   source.read = [&weights, stored_name](const std::string& name) {
@@ -374,10 +386,11 @@ bool has_own_decoder(const fs::path& folder) {
   if (!ModelWeights::exist(folder)) return false;
   const ModelWeights weights = ModelWeights::open(folder);
   std::string words, decoder;
+  const bool bare = is_bare(weights.names());
   for (const std::string& stored : weights.names()) {
     const std::string name =
         architecture == nullptr
-            ? stored
+            ? (bare ? with_prefix(stored) : stored)
             : architecture->parameter_name(stored, Head::masked_lm).value_or("");
     if (name == words_name) words = stored;
     if (name == decoder_name) decoder = stored;
