@@ -55,6 +55,9 @@ Place place_in_npy(const InputFile& file) {
 
 Place place_in_safetensors(const InputFile& file) {
   const SafetensorsHeader header = read_safetensors_header(file);
+  std::vector<std::string> names;
+  for (const StoredTensor& tensor : header.tensors) names.push_back(tensor.name);
+  refuse_masks(names, true);
   std::vector<const StoredTensor*> fitting;
   for (const StoredTensor& tensor : header.tensors)
     if (tensor.name == "features") fitting = {&tensor};
@@ -79,6 +82,7 @@ Place place_in_hdf5(const std::shared_ptr<const InputFile>& input) {
   require_harmless(input, hdf5_arrays);
   const Hdf5File file(input);
   const Hdf5Array array = features_of(file, name, block_bytes);
+  with_context(name, [&] { refuse_masks(file.names(), true); });
   Place place;
   set_shape(place, array.shape(), name + ": 'features'");
   require_input(array.is_complete(), "{}: 'features' has chunks that were never written", name);

@@ -35,15 +35,21 @@ Hdf5Array features_of(const Hdf5File& file, const std::string& name, std::int64_
                                names.empty() ? "nothing" : list_of_names(names)));
 }
 
+void refuse_masks(const std::vector<std::string>& arrays, bool bag) {
+  const char* const remedy =
+      bag ? "every row of a bag counts; write the rows that are no padding, without it"
+          : "how many steps of a sample are no padding stands in 'lengths'; write that, or remove "
+            "it";
+  for (const char* mask : {"lengths", "length", "lens", "len", "mask", "masks", "attention_mask"})
+    require_input(std::ranges::find(arrays, mask) == arrays.end(), "'{}' is not read: {}", mask,
+                  remedy);
+}
+
 FeatureFile::FeatureFile(std::filesystem::path file)
     : path_(std::move(file)), file_(open(path_)), features_(find_features()) {
   lengths_ = whole_column("lengths", 1, steps());
-  const std::vector<std::string> names = file_.names();
-  for (const char* other : {"length", "lens", "len", "mask", "masks", "attention_mask"})
-    require_input(!lengths_.empty() || std::ranges::find(names, other) == names.end(),
-                  "{}: '{}' is not read: how many steps of a sample are no padding stands in "
-                  "'lengths'; write that, or remove it",
-                  printable_path(path_), other);
+  if (lengths_.empty())
+    with_context(printable_path(path_), [&] { refuse_masks(file_.names(), false); });
   labels_ = whole_column("labels", 0, largest_class - 1);
   values_ = column("values", false);
   const std::string name = printable_path(path_);

@@ -62,6 +62,10 @@ class FeatureFile {
 /// without one.
 Hdf5Array features_of(const Hdf5File& file, const std::string& name, std::int64_t cache_bytes);
 
+/// Throws an InputError, without the file, if one of its `arrays` tells what is padding: of a `bag`
+/// none is read, and of samples only `lengths`.
+void refuse_masks(const std::vector<std::string>& arrays, bool bag);
+
 /// A hash of a sample's valid features.
 Digest digest_of(const FeatureFile& file, std::int64_t sample);
 
@@ -77,6 +81,7 @@ struct BagArray {
 /// - .npy: NumPy's array, in C order
 /// - .safetensors: the tensor `features`, or the only one of such a shape; also bf16
 ///
+/// All rows count: an array beside them that tells what is padding is refused (refuse_masks).
 /// Opening checks form and size, and closes the file again. Reading opens it, and checks that it is
 /// still the same and that its numbers are finite. Thread-safe.
 class BagFile {

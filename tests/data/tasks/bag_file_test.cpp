@@ -224,6 +224,26 @@ TEST(BagFile, RefusesOtherForms) {
             (folder / "b.h5").string() + ": there is no array 'features'; the file holds 'feats'");
 }
 
+/// Padding that counts as rows changes every result, and the file says what it is.
+TEST(BagFile, RefusesWhatTellsPadding) {
+  const TemporaryFolder folder;
+  const auto path = folder / "a.h5";
+  const std::string remedy =
+      "' is not read: every row of a bag counts; write the rows that are no padding, without it";
+  for (const std::string name : {"mask", "length", "lengths", "attention_mask"}) {
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, counting(70));
+    put(file, name.c_str(), H5T_STD_U8LE, {1}, {9});
+    H5Fclose(file);
+    EXPECT_EQ(message_of([&] { BagFile bag(path); }), path.string() + ": '" + name + remedy);
+  }
+  EXPECT_EQ(refusal(folder, "a.safetensors",
+                    safetensors(R"({"features":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]},)"
+                                R"("mask":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}})",
+                                "12345")),
+            ": 'mask" + remedy);
+}
+
 TEST(BagFile, RefusesAFileThatChanged) {
   const TemporaryFolder folder;
   write_bytes(folder / "a.npy", npy("<f4", "3, 2", bytes_of<float>(counting(6))));
