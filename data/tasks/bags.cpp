@@ -88,7 +88,7 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
                   printable_path(bag.file));
     if (label && (all || !row->cells[*label].value_or("").empty())) bag.label = cell(*label);
     if (value && all) bag.value = number_in(cell(*value), bag.place, "value");
-    if (group) bag.group = cell(*group);
+    if (group || (id && path)) bag.group = cell(group ? *group : *id);
     if (weight) bag.weight = number_in(cell(*weight), bag.place, "weight");
     require_input(bag.weight >= 0, "{}: the weight is {}; expected at least 0", bag.place,
                   bag.weight);
@@ -106,8 +106,9 @@ void require_distinct_files(const std::vector<Bag>& bags) {
   }
 }
 
-/// Throws an InputError when bags of different parts have the same group.
-void require_whole_groups(const BagParts& parts) {
+/// Throws an InputError when bags of different parts have the same group, which is a cell of
+/// `what`.
+void require_whole_groups(const BagParts& parts, const char* what) {
   std::map<std::string, std::pair<const char*, const Bag*>> first;
   for (const auto& [name, bags] : {std::pair("training", &parts.train),
                                    {"validation", &parts.validation},
@@ -115,10 +116,11 @@ void require_whole_groups(const BagParts& parts) {
     for (const Bag& bag : *bags) {
       if (bag.group.empty()) continue;
       const auto& [part, other] = first.emplace(bag.group, std::pair(name, &bag)).first->second;
-      require_input(part == std::string_view(name),
-                    "{}: the group '{}' is in the {} part, and by {} in the {} part too; a group "
-                    "belongs to one part",
-                    bag.place, printable(bag.group, 80), name, other->place, part);
+      require_input(
+          part == std::string_view(name),
+          "{}: the {} '{}' is in the {} part, and by {} in the {} part too; rows of one {} "
+          "belong to one part",
+          bag.place, what, printable(bag.group, 80), name, other->place, part, what);
     }
   }
 }
@@ -162,18 +164,18 @@ BagParts parts_of_split(const fs::path& file, std::vector<Bag> bags) {
   return parts;
 }
 
-/// The bags of a group, or one bag without a group.
+/// The bags of a group, or of one id.
 struct BagGroup {
   std::vector<std::size_t> bags;
   std::map<std::string, std::int64_t> labels;  ///< bags of each label
 };
 using BagGroups = std::map<std::string, BagGroup>;  // by name
 
-BagGroups groups_of(const std::vector<Bag>& bags) {
+BagGroups groups_of(const TaskConfig& task, const std::vector<Bag>& bags) {
   BagGroups groups;
   for (std::size_t i = 0; i < bags.size(); ++i) {
-    const bool grouped = !bags[i].group.empty();
-    BagGroup& group = groups[grouped ? "group " + bags[i].group : "bag " + bags[i].id];
+    // The words are part of the order of folds, which stays what it was.
+    BagGroup& group = groups[task.columns.group ? "group " + bags[i].group : "bag " + bags[i].id];
     group.bags.push_back(i);
     ++group.labels[bags[i].label.value_or("")];
   }
@@ -236,9 +238,10 @@ std::vector<std::int64_t> divide(const std::vector<const BagGroup*>& groups, std
 /// The part of each bag, 0 … folds − 1: stratified by label, groups whole, each label in each fold,
 /// and the same in every call. Throws an InputError for a label of fewer groups than folds, or if
 /// no such division is found.
-std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_t folds) {
+std::vector<std::int64_t> fold_numbers(const TaskConfig& task, const std::vector<Bag>& bags) {
   constexpr std::int64_t attempts = 200;
-  const BagGroups groups = groups_of(bags);
+  const std::int64_t folds = *task.folds;
+  const BagGroups groups = groups_of(task, bags);
   require_enough(groups, folds);
   std::set<std::string> labels;
   for (const Bag& bag : bags) labels.insert(bag.label.value_or(""));
@@ -259,7 +262,7 @@ std::vector<std::int64_t> fold_numbers(const std::vector<Bag>& bags, std::int64_
 }
 
 BagParts parts_of_folds(const TaskConfig& task, std::vector<Bag> bags) {
-  const std::vector<std::int64_t> numbers = fold_numbers(bags, *task.folds);
+  const std::vector<std::int64_t> numbers = fold_numbers(task, bags);
   BagParts parts;
   for (std::size_t i = 0; i < bags.size(); ++i) {
     const bool tests = numbers[i] == task.fold,
@@ -352,13 +355,14 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
        {std::pair("training", &parts.train), {"validation", &parts.validation}})
     require_input(!bags->empty(), "{}: there is no example in the {} part",
                   fmt::join(task.train, ", "), name);
-  require_whole_groups(parts);
+  const char* const what = task.columns.group ? "group" : "id";
+  require_whole_groups(parts, what);
   for (const auto& [first, second] : labels_alike({groups.begin(), groups.end()}))
     parts.notes.push_back(
-        fmt::format("the groups '{}' and '{}' differ only in white space, case, Unicode "
+        fmt::format("the {}s '{}' and '{}' differ only in white space, case, Unicode "
                     "form or the form of a number, and may be in different parts; if they mean the "
                     "same, correct the table",
-                    printable(first, 60), printable(second, 60)));
+                    what, printable(first, 60), printable(second, 60)));
   require_input(std::ranges::any_of(parts.train, [](const Bag& bag) { return bag.weight > 0; }),
                 "{}: the weight of every example is 0; there is nothing to learn",
                 fmt::join(task.train, ", "));

@@ -17,7 +17,7 @@ struct Bag {
   std::filesystem::path file;  ///< where the features are
   std::optional<std::string> label;
   std::optional<double> value;
-  std::string group;  ///< empty: none
+  std::string group;  ///< the cell of task.columns.group, else of task.columns.id beside a file
   double weight = 1;
 };
 

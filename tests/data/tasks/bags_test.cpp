@@ -239,7 +239,29 @@ TEST_F(Bags, RefuseWrongSplits) {
   task_.columns.group = "patient";
   EXPECT_EQ(refusal(),
             "slides.csv:3: the group 'p0' is in the test part, and by slides.csv:2 in the training "
-            "part too; a group belongs to one part");
+            "part too; rows of one group belong to one part");
+}
+
+/// Without a group an id is one: a patient with several slides.
+TEST_F(Bags, RowsOfAnIdStayTogether) {
+  task_.features_folder.reset();
+  task_.columns.id = "id";
+  std::string rows = "id,file,label\n";
+  for (int i = 0; i < 24; ++i) rows += fmt::format("P{},bags/s{}.h5,{}\n", i % 12, i, i % 2);
+  task_.train = {table(rows)};
+  task_.validation_fraction = 1.0 / 3;
+  for (std::int64_t seed = 0; seed < 10; ++seed) {
+    const BagParts parts = part_bags(resolved(), seed);
+    EXPECT_EQ(parts.validation.size(), 8U);
+    const std::set<std::string> trained = ids_of(parts.train);
+    for (const Bag& bag : parts.validation) EXPECT_FALSE(trained.contains(bag.id)) << bag.id;
+  }
+  task_.validation_fraction.reset();
+  task_.train = {table("id,file,label\nP1,bags/s0.h5,a\nP2,bags/s1.h5,b\n", "a.csv")};
+  task_.validation = {table("id,file,label\nP1,bags/s2.h5,a\n", "b.csv")};
+  EXPECT_EQ(refusal(),
+            "b.csv:2: the id 'P1' is in the validation part, and by a.csv:2 in the training part "
+            "too; rows of one id belong to one part");
 }
 
 TEST_F(Bags, RefuseLeakageBetweenTables) {
