@@ -1,6 +1,7 @@
 #include "train/objectives/pretrain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "core/base/interruption.h"
@@ -14,10 +15,20 @@ namespace nystrom {
 namespace {
 
 /// Rows [r, width] of any float type, each standardised over its width: [r, width] f64. In f32 a
-/// row of one large number would not give zeros.
+/// row of one large number would not give zeros. Each row is divided by its largest number first,
+/// so that ε is none beside numbers that are small everywhere.
 Tensor standardised(const Tensor& rows) {
-  const Tensor ones = Tensor::full({rows.dim(1)}, 1, DType::f64);
-  return layer_norm(Var(rows.cast(DType::f64)), Var(ones), {}, 1e-12).value();
+  const std::int64_t width = rows.dim(1);
+  const Tensor ones = Tensor::full({width}, 1, DType::f64);
+  Tensor scaled = Tensor::empty(rows.shape(), DType::f64);
+  kernels::copy(rows, scaled);
+  for (std::int64_t i = 0; i < rows.dim(0); ++i) {
+    const std::span row(scaled.data<double>() + i * width, static_cast<std::size_t>(width));
+    double largest = 0;
+    for (const double number : row) largest = std::max(largest, std::abs(number));
+    for (double& number : row) number /= largest > 0 ? largest : 1;
+  }
+  return layer_norm(Var(scaled), Var(ones), {}, 1e-24).value();
 }
 
 /// The mean standardised row of training samples: of 32 at least, and of more until there are

@@ -100,6 +100,23 @@ TEST(MaskFeatures, TargetsAreStandardisedRowsAndTheirPlacesZeros) {
   }
 }
 
+TEST(MaskFeatures, TargetsDoNotDependOnTheUnit) {
+  std::vector<double> expected;
+  for (const float unit : {1.F, 0x1p-20F, 0x1p-50F, 0x1p-100F, 0x1p50F}) {
+    Batch batch;
+    batch.input.offsets = {0, 2};
+    batch.samples = {0};
+    batch.sample_ids = Tensor::from(std::vector<std::int64_t>{0}, {1});
+    std::vector<float> rows;
+    for (const float number : {1.F, 2.F, -5.F, 3.F, 7.F, 4.F}) rows.push_back(number * unit);
+    batch.input.features = Tensor::from(rows, {2, 3});
+    const std::vector<double> targets = mask_features(batch, {0.5, 1, 1}).targets.to_doubles();
+    if (expected.empty()) expected = targets;
+    ASSERT_EQ(targets.size(), expected.size());
+    for (std::size_t i = 0; i < targets.size(); ++i) EXPECT_NEAR(targets[i], expected[i], 1e-12);
+  }
+}
+
 TEST_F(MaskedFeaturesRun, MasksDoNotDependOnRanksAndMicroBatches) {
   configure_table();
   const FeatureSets sets = open_features(spec());
