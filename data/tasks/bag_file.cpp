@@ -195,12 +195,13 @@ const fs::path& BagFile::path() const { return state_->path; }
 
 void BagFile::read(Tensor features) const {
   const State& s = *state_;
-  require(features.shape() == Shape({rows(), width()}) &&
+  const std::int64_t wanted = features.dim(0);
+  require(features.shape() == Shape({wanted, width()}) && wanted <= rows() &&
               (features.dtype() == DType::f32 || features.dtype() == dtype()),
           "BagFile: no room of {}", features.shape());
   const Rows source(s.open(), s.place);
-  for (std::int64_t first = 0; first < rows(); first += source.block()) {
-    const std::int64_t count = std::min(source.block(), rows() - first);
+  for (std::int64_t first = 0; first < wanted; first += source.block()) {
+    const std::int64_t count = std::min(source.block(), wanted - first);
     const Tensor block = source.read(first, count).cast(features.dtype());
     const std::int64_t bad = first_non_finite(block);
     require_input(bad < 0, "{}: features[{}, {}] is no finite number (f32)", s.name(),
@@ -263,7 +264,7 @@ Digest BagFile::digest() const {
   return checksum.digest();
 }
 
-bool is_bag_file(const fs::path& file, bool of_bags) {
+bool is_bag_file(const fs::path& file, bool without_labels) {
   const std::string ending = last_ending(file);
   if (ending == ".npy" || ending == ".safetensors") return true;
   if (!is_hdf5_name(file)) return false;
@@ -276,7 +277,7 @@ bool is_bag_file(const fs::path& file, bool of_bags) {
   if (shape.size() == 2) return true;
   const std::vector<std::string> names = arrays.names();
   const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
-  return of_bags && shape.size() == 3 && shape[0] == 1 && !has("labels") && !has("values") &&
+  return without_labels && shape.size() == 3 && shape[0] == 1 && !has("labels") && !has("values") &&
          !has("lengths");
 }
 

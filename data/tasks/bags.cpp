@@ -282,7 +282,7 @@ bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patt
 bool hold_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
                Labelled labelled) {
   if (are_bag_tables(task, patterns)) return true;
-  return labelled == Labelled::for_parts && is_bag_file(match_files(patterns).at(0));
+  return labelled == Labelled::for_parts && is_bag_file(match_files(patterns).at(0), true);
 }
 
 std::vector<Bag> bags_of_files(const std::vector<fs::path>& files) {
@@ -369,8 +369,8 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
   return parts;
 }
 
-void refuse_single_bag(const fs::path& file) {
-  require_input(!is_bag_file(file),
+void refuse_single_bag(const TaskConfig& task, const fs::path& file) {
+  require_input(!are_bag_tables(task, task.train) && !is_bag_file(file),
                 "{}: a file of one bag has no label; name the files and their labels in a table, "
                 "such as slides.csv with the columns file and label",
                 printable_path(file));

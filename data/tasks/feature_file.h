@@ -95,8 +95,8 @@ class BagFile {
   DType dtype() const;
   const std::filesystem::path& path() const;
 
-  /// Fills `features` [rows, width], f32 or dtype(), which is contiguous and on the CPU. Throws an
-  /// InputError for a number that is not finite, with its row and column.
+  /// Fills `features` [r, width], f32 or dtype(), which is contiguous and on the CPU, with the
+  /// first r rows. Throws an InputError for a number that is not finite, with its row and column.
   void read(Tensor features) const;
   /// The array `coords` [rows, columns] of an HDF5 file, with at least 2 columns; nothing if it has
   /// none.
@@ -110,9 +110,9 @@ class BagFile {
   std::shared_ptr<const State> state_;
 };
 
-/// Whether a file is a bag: .npy and .safetensors are; .h5 and .hdf5 if their `features` are [rows,
-/// width]. For a task `of_bags` those of [1, rows, width] without labels, values or lengths are
-/// bags too, and no samples (FeatureFile).
-bool is_bag_file(const std::filesystem::path& file, bool of_bags = false);
+/// Whether a file is a bag, where no table says so: .npy and .safetensors are; .h5 and .hdf5 if
+/// their `features` are [rows, width]. For a run `without_labels` those of [1, rows, width] without
+/// labels, values or lengths are bags too, and no samples (FeatureFile).
+bool is_bag_file(const std::filesystem::path& file, bool without_labels = false);
 
 }  // namespace nystrom

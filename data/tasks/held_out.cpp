@@ -90,7 +90,7 @@ void add_features(Groups& groups, const TaskConfig& task, Labelled labelled) {
     return;
   }
   for (const auto& path : match_files(task.train)) {
-    refuse_single_bag(path);
+    refuse_single_bag(task, path);
     const FeatureFile file(path);
     for (std::int64_t i = 0; i < file.samples(); ++i) {
       const bool classes = !file.labels().empty();

@@ -135,9 +135,14 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
     return of_bags(task, taken, labelled, labels);
   }
   const std::vector<std::filesystem::path> paths = match_files(source.patterns);
-  if (labelled == Labelled::required) refuse_single_bag(paths[0]);
-  if (is_bag_file(paths[0], are_bag_tables(task, task.train)))
-    return of_bags(task, bags_of_files(paths), labelled, labels);
+  if (labelled == Labelled::required) refuse_single_bag(task, paths[0]);
+  const bool learned_bags = are_bag_tables(task, task.train);
+  if (learned_bags || is_bag_file(paths[0])) {
+    // One that learned samples takes no more rows of a bag. Of an export nothing is known.
+    const bool whole = learned_bags || task.train.empty();
+    return of_bags(task, bags_of_files(paths), labelled, labels, {},
+                   whole ? unlimited : sequence_length);
+  }
   TaskDataset data(task);
   std::int64_t number = 0;  // over all files
   for (const auto& path : paths)
@@ -160,7 +165,7 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   return data;
 }
 
-void TaskDataset::add_bag(const Bag& bag) {
+void TaskDataset::add_bag(const Bag& bag, std::int64_t longest) {
   check_interruption();
   BagFile file(bag.file);
   require_same_width(file, bags_.empty() ? file : bags_[0]);
@@ -172,21 +177,23 @@ void TaskDataset::add_bag(const Bag& bag) {
                   printable(*bag.label, 80), did_you_mean(*bag.label, labels_.names()),
                   describe(labels_));
   }
-  add_features(std::move(sample), file.rows(), file.rows(), file.digest(),
+  const std::int64_t kept = std::min(file.rows(), longest);
+  if (kept < file.rows() && counts_.truncated.count++ == 0) counts_.truncated.first = bag.place;
+  add_features(std::move(sample), file.rows(), kept, file.digest(),
                {bags_.size(), 0, bag.id, bag.weight});
   bags_.push_back(std::move(file));
 }
 
 TaskDataset TaskDataset::of_bags(const TaskConfig& task, const std::vector<Bag>& bags,
                                  Labelled labelled, const LabelSet& labels,
-                                 const std::vector<std::string>& notes) {
+                                 const std::vector<std::string>& notes, std::int64_t longest) {
   require(task.kind == TaskKind::features, "of_bags: the task is not of features");
   TaskDataset data(task);
   data.skipped_.notes = notes;
   data.labels_ = labels;
   if (labelled == Labelled::required)
     data.target_ = task.columns.value ? TaskTarget::value : TaskTarget::classes;
-  for (const Bag& bag : bags) data.add_bag(bag);
+  for (const Bag& bag : bags) data.add_bag(bag, longest);
   return data;
 }
 

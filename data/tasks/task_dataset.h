@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ enum class TaskTarget {
 /// The encoded samples of a task.
 class TaskDataset {
  public:
+  static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
+
   /// Reads and encodes the examples of a source. With `keep_examples` their
   /// text is kept too, because questions need it for answers. Throws an InputError "file:line: …"
   /// for the first fault.
@@ -39,16 +42,19 @@ class TaskDataset {
   /// Opens feature files, which must all have one width and one kind of target. They are files of
   /// many samples, files of one bag each (without targets), or tables of bags. Classes are
   /// numbers; `labels` may name them. If empty, they are "0", "1", … up to the largest number.
-  /// Samples longer than `sequence_length` are cut at the end and counted; bags are read whole.
+  /// Samples longer than `sequence_length` are cut at the end and counted. Bags are read whole,
+  /// unless the task's own files hold samples.
   static TaskDataset read_features(const TaskConfig& task, const ExampleSource& source,
                                    Labelled labelled, const LabelSet& labels,
                                    std::int64_t sequence_length);
 
   /// Opens the files of bags, as read_bags returns them. Their labels must be in `labels`. `notes`
-  /// are added to those of skipped(). Throws an InputError for files of other widths.
+  /// are added to those of skipped(). Of a bag at most `longest` rows are used. Throws an
+  /// InputError for files of other widths.
   static TaskDataset of_bags(const TaskConfig& task, const std::vector<Bag>& bags,
                              Labelled labelled, const LabelSet& labels,
-                             const std::vector<std::string>& notes = {});
+                             const std::vector<std::string>& notes = {},
+                             std::int64_t longest = unlimited);
 
   TaskKind kind() const { return *task_.kind; }
   TaskTarget target() const { return target_; }
@@ -106,7 +112,7 @@ class TaskDataset {
   void add(const TaskEncoder& encoder, Example&& example);
   void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length,
                 const std::function<bool(std::int64_t)>& takes);
-  void add_bag(const Bag& bag);
+  void add_bag(const Bag& bag, std::int64_t longest);
 
   /// Where a sample of features comes from.
   struct Source {

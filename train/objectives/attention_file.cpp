@@ -174,7 +174,11 @@ void write_attention(const TaskModel& task, const std::string& file, const fs::p
   require_input(dataset->has_bags() && dataset->size() == 1,
                 "--attention: '{}' is no bag of features [rows, width]; a map is of one bag",
                 printable(file, 80));
-  const std::int64_t first = 0;
+  const std::int64_t first = 0, rows = dataset->bag(first).rows();
+  require_input(dataset->length(first) == rows,
+                "--attention: '{}' has {} rows, and is cut to data.sequence_length {}, which the "
+                "model learned at; give fewer rows, or --set data.sequence_length={}",
+                printable(file, 80), rows, dataset->length(first), rows);
   Batch batch = make_task_batch(*dataset, {&first, 1}, {&first, 1});
   const std::vector<double> scores =
       attention_map(*task.model, std::move(batch.input)).to_doubles();

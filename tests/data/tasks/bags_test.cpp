@@ -188,6 +188,45 @@ TEST_F(Bags, FilesOfBagsNeedNoTableWithoutLabels) {
   EXPECT_EQ(parts.train.size(), 18U);
 }
 
+/// What a file is depends on what the model learned, not on its ending.
+TEST_F(Bags, ATaskOfBagsReadsThemWholeAndOneOfSamplesCutsThem) {
+  const auto write = [&](const char* name, const std::vector<hsize_t>& shape, bool labelled) {
+    const hid_t file = H5Fcreate((folder_ / name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put(file, "features", H5T_IEEE_F32LE, shape, std::vector<double>(120, 1));
+    if (labelled) put(file, "labels", H5T_STD_I64LE, {1}, {1});
+    H5Fclose(file);
+  };
+  write("samples.h5", {3, 10, 4}, false);
+  write("rows.h5", {30, 4}, false);
+  write("one.h5", {1, 30, 4}, false);
+  write("labelled.h5", {1, 30, 4}, true);
+  const auto read = [&](const char* name, Labelled labelled = Labelled::optional) {
+    return TaskDataset::read_features(resolved(), {(folder_ / name).string()}, labelled,
+                                      LabelSet({"normal", "tumor"}), 8);
+  };
+  for (const char* name : {"rows.h5", "one.h5", "labelled.h5"}) {
+    EXPECT_EQ(read(name).length(0), 30) << name;
+    EXPECT_EQ(read(name).counts().truncated.count, 0) << name;
+  }
+  expect_says(message_of([&] { read("samples.h5"); }),
+              "'features' is [3, 10, 4], expected [rows, width]");
+  for (const char* name : {"rows.h5", "one.h5", "labelled.h5", "samples.h5"})
+    expect_says(message_of([&] { read(name, Labelled::required); }), "a file of one bag has no");
+  task_.features_folder.reset();
+  task_.train = {"samples.h5"};
+  for (const char* name : {"rows.h5", "one.h5", "labelled.h5", "samples.h5"}) {
+    const TaskDataset data = read(name);
+    EXPECT_EQ(data.length(0), 8) << name;
+    EXPECT_EQ(data.counts().truncated.count, data.size()) << name;
+    const std::int64_t first = 0;
+    EXPECT_EQ(make_task_batch(data, {&first, 1}, {&first, 1}).input.features.dim(0), 8) << name;
+  }
+  task_.train = {(folder_ / "one.h5").string()};
+  EXPECT_TRUE(hold_bags(resolved(), task_.train, Labelled::for_parts));
+  task_.train = {(folder_ / "labelled.h5").string()};
+  EXPECT_FALSE(hold_bags(resolved(), task_.train, Labelled::for_parts));
+}
+
 TEST_F(Bags, TooFewGroupsForAShareAreRefused) {
   task_.columns.group = "patient";
   task_.validation_fraction = 0.25;
