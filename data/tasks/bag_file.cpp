@@ -112,6 +112,20 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
   return place;
 }
 
+/// Throws an InputError for a number of the rows from `first` on that a model does not take.
+void require_good(const Tensor& rows, std::int64_t first, const std::string& name) {
+  visit_any_float(rows.dtype(), [&]<class T>(TypeTag<T>) {
+    const std::span numbers(rows.data<T>(), static_cast<std::size_t>(rows.numel()));
+    const auto bad = std::ranges::find_if_not(
+        numbers, [](T number) { return std::abs(static_cast<float>(number)) <= max_feature; });
+    if (bad == numbers.end()) return;
+    const std::int64_t at = bad - numbers.begin(), width = rows.dim(1);
+    throw InputError(fmt::format("{}: features[{}, {}] is {}, expected a finite number up to {:g}",
+                                 name, first + at / width, at % width, static_cast<float>(*bad),
+                                 max_feature));
+  });
+}
+
 /// A file that is open, to read rows of it.
 class Rows {
  public:
@@ -203,9 +217,7 @@ void BagFile::read(Tensor features) const {
   for (std::int64_t first = 0; first < wanted; first += source.block()) {
     const std::int64_t count = std::min(source.block(), wanted - first);
     const Tensor block = source.read(first, count).cast(features.dtype());
-    const std::int64_t bad = first_non_finite(block);
-    require_input(bad < 0, "{}: features[{}, {}] is no finite number (f32)", s.name(),
-                  first + bad / width(), bad % width());
+    require_good(block, first, s.name());
     kernels::copy(block, features.slice(0, first, first + count));
   }
 }

@@ -118,10 +118,10 @@ void FeatureFile::read(std::int64_t sample, std::span<float> features) const {
   const std::string name = printable_path(path_);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     features[i] = static_cast<float>(numbers[i]);
-    require_input(std::isfinite(features[i]),
-                  "{}: features[{}, {}, {}] is {}, expected a finite number (f32)", name, sample,
-                  static_cast<std::int64_t>(i) / width(), static_cast<std::int64_t>(i) % width(),
-                  numbers[i]);
+    require_input(std::abs(features[i]) <= max_feature,
+                  "{}: features[{}, {}, {}] is {}, expected a finite number up to {:g}", name,
+                  sample, static_cast<std::int64_t>(i) / width(),
+                  static_cast<std::int64_t>(i) % width(), numbers[i], max_feature);
   }
 }
 

@@ -16,6 +16,10 @@
 
 namespace nystrom {
 
+/// The largest size of a feature: f32 must hold the sum of the squares of a row, and of what a
+/// model's weights make of it.
+inline constexpr float max_feature = 1e15F;
+
 /// A file with these arrays at its root:
 /// - features [samples, steps, width], f32 or f64
 /// - lengths [samples], integers from 1, optional: the valid steps of each sample. Without it all
@@ -42,7 +46,8 @@ class FeatureFile {
   const std::filesystem::path& path() const { return path_; }
 
   /// Fills `features` with the first steps of the sample, at most length(sample). Throws an
-  /// InputError for a non-finite number, with file, sample, step and column.
+  /// InputError for a number that is not finite or beyond max_feature, with file, sample, step and
+  /// column.
   void read(std::int64_t sample, std::span<float> features) const;
 
  private:
@@ -96,7 +101,8 @@ class BagFile {
   const std::filesystem::path& path() const;
 
   /// Fills `features` [r, width], f32 or dtype(), which is contiguous and on the CPU, with the
-  /// first r rows. Throws an InputError for a number that is not finite, with its row and column.
+  /// first r rows. Throws an InputError for a number that is not finite or beyond max_feature, with
+  /// its row and column.
   void read(Tensor features) const;
   /// The array `coords` [rows, columns] of an HDF5 file, with at least 2 columns; nothing if it has
   /// none.

@@ -204,9 +204,11 @@ TEST(BagFile, RefusesOtherForms) {
       refusal(folder, "a.npy", npy("<f4", "999999999999, 999999999999", data)),
       ": [999999999999, 999999999999] numbers do not fit into its 152 bytes: it is cut short");
   EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "3, 2", bytes_of<float>({1, 2, 3, NAN, 5, 6}))),
-            ": features[1, 1] is no finite number (f32)");
+            ": features[1, 1] is nan, expected a finite number up to 1e+15");
+  EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "3, 2", bytes_of<float>({1, 2, -3e17, 4, 5, 6}))),
+            ": features[1, 0] is -3e+17, expected a finite number up to 1e+15");
   EXPECT_EQ(refusal(folder, "a.npy", npy("<f2", "3, 2", bytes_of<f16>({1, 2, 3, 4, 1e9, 6}))),
-            ": features[2, 0] is no finite number (f32)");
+            ": features[2, 0] is inf, expected a finite number up to 1e+15");
   EXPECT_EQ(refusal(folder, "a.pt", "x"),
             ": a bag of features is .h5, .hdf5, .npy or .safetensors; save it as one of them");
   EXPECT_EQ(refusal(folder, "a.h5", "x"), ": not an HDF5 file");

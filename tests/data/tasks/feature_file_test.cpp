@@ -409,7 +409,9 @@ std::vector<Refused> refused() {
          values[9] = NAN;
          writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
        },
-       "features[1, 1, 1] is nan, expected a finite number (f32)"},
+       "features[1, 1, 1] is nan, expected a finite number up to 1e+15"},
+      {"too_large", with("features", H5T_IEEE_F64LE, {1, 2, 2}, {1, 1e15, -2e17, 0}),
+       "features[0, 1, 0] is -2e+17, expected a finite number up to 1e+15"},
   };
 }
 
