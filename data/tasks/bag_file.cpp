@@ -109,6 +109,12 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
   require_input(place.rows <= numbers / place.width,
                 "{}: [{}, {}] numbers do not fit into its {} bytes: it is cut short", name,
                 place.rows, place.width, file->size());
+  const std::int64_t behind =
+      file->size() - place.offset - place.rows * place.width * size_of(place.dtype);
+  require_input(ending != ".npy" || behind == 0,
+                "{}: {} bytes follow its [{}, {}] numbers: np.save was called more than once; save "
+                "one array a file",
+                name, behind, place.rows, place.width);
   return place;
 }
 

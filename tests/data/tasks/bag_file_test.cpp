@@ -201,6 +201,10 @@ TEST(BagFile, RefusesOtherForms) {
   EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "4, 2", data)),
             ": [4, 2] numbers do not fit into its 152 bytes: it is cut short");
   EXPECT_EQ(
+      refusal(folder, "a.npy", npy("<f4", "1, 2", data)),
+      ": 16 bytes follow its [1, 2] numbers: np.save was called more than once; save one array "
+      "a file");
+  EXPECT_EQ(
       refusal(folder, "a.npy", npy("<f4", "999999999999, 999999999999", data)),
       ": [999999999999, 999999999999] numbers do not fit into its 152 bytes: it is cut short");
   EXPECT_EQ(refusal(folder, "a.npy", npy("<f4", "3, 2", bytes_of<float>({1, 2, 3, NAN, 5, 6}))),
