@@ -274,13 +274,14 @@ Digest BagFile::digest() const {
       if (count < rows()) different.emplace(row, row + width());
     }
   };
-  const std::int64_t read =
-      rows() * width() <= digest_numbers ? rows() : std::min(rows(), digest_rows);
+  const std::int64_t read = is_large() ? std::min(rows(), digest_rows) : rows();
   add(read);
   // Rows of padding, or of empty background, tell nothing of a bag.
   if (read < rows() && std::ssize(different) < read) add(rows());
   return checksum.digest();
 }
+
+bool BagFile::is_large() const { return rows() * width() > digest_numbers; }
 
 bool is_bag_file(const fs::path& file, bool without_labels) {
   const std::string ending = last_ending(file);

@@ -110,6 +110,8 @@ class BagFile {
   /// A hash of the shape and the rows, to find equal files: of more than 2^18 numbers, of 16 rows
   /// from all over the file, unless some of them are equal.
   Digest digest() const;
+  /// Whether digest() may be that of 16 rows.
+  bool is_large() const;
 
  private:
   struct State;

@@ -2,6 +2,7 @@
 // in train/loop/trainer.h is common to both.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct RunData {
   std::vector<TokenizerFile> tokenizer_files{};
   /// The rank that computes each micro-batch of a step, in the order of the whole step.
   std::vector<int> micro_batch_ranks{};
+  /// Files of which `data` and `validation` may know some rows alone (BagFile::is_large).
+  std::vector<std::filesystem::path> large_files{};
 };
 
 /// Training data, validation data and loss of a run.

@@ -49,6 +49,7 @@ class Run {
       std::int64_t last = std::numeric_limits<std::int64_t>::max());
   void resume();
   void restore_checkpoint(std::int64_t step);
+  void warn_of_newer_files(const fs::path& state) const;
   void require_same_data(const RunState& saved) const;
   void roll_back(const std::string& spike);
   void remove_old();
@@ -152,6 +153,7 @@ void Run::restore_checkpoint(std::int64_t step) {
                                    fs::exists(manifest) ? file_checksum(manifest) : "absent");
   RunState saved = RunState::read(folder / "state.json");
   require_same_data(saved);
+  warn_of_newer_files(folder / "state.json");
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
                 "{}: was not written by a run in training.dtype {}",
                 printable_path(folder / "state.json"), config_.training.dtype);
@@ -175,12 +177,28 @@ void Run::require_same_data(const RunState& saved) const {
   };
   require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer",
                data_.data_option);
-  require_same(saved.data == state_.data, "come from other text", data_.data_option);
+  require_same(saved.data == state_.data, "come from other data", data_.data_option);
   require_same(saved.validation == state_.validation, "were evaluated on other data",
                data_.validation_option);
   require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
   require_same(saved.start.empty() || state_.start.empty() || saved.start == state_.start,
                "started from other weights", "model.from");
+}
+
+/// Warns of large files that were written after a checkpoint: other numbers in them may be unknown.
+void Run::warn_of_newer_files(const fs::path& state) const {
+  std::error_code error;
+  const fs::file_time_type then = fs::last_write_time(state, error);
+  std::vector<fs::path> newer;
+  for (const fs::path& file : data_.large_files)
+    if (fs::last_write_time(file, error) > then) newer.push_back(file);
+  if (newer.empty()) return;
+  log_.warn(
+      fmt::format("{}: {} of {} large files of features, the first {}, were written after it, and "
+                  "of such files 16 rows are compared; if others have changed, choose another "
+                  "run_dir",
+                  printable_path(state.parent_path()), newer.size(), data_.large_files.size(),
+                  printable_path(newer[0])));
 }
 
 /// Rolls back to the last checkpoint before the loss spike that ends with the last step. The data

@@ -46,7 +46,8 @@ class TaskObjective : public Objective {
                  .first_value = mean_value(*train_),
                  .metric_name = enum_name(*config.task.metric),
                  .higher_is_better = !by_loss(),
-                 .micro_batch_ranks = micro_batch_ranks(options_)};
+                 .micro_batch_ranks = micro_batch_ranks(options_),
+                 .large_files = large_files({train_, validation_})};
     if (tokenizer) run_data_.tokenizer_files = tokenizer->files(config.data.sequence_length);
   }
 

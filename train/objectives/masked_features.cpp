@@ -91,7 +91,8 @@ class FeatureObjective : public Objective {
                  .validation_option = "task.validation",
                  .samples = sets_.train->size(),
                  .metric_name = "loss",
-                 .micro_batch_ranks = micro_batch_ranks(options_)};
+                 .micro_batch_ranks = micro_batch_ranks(options_),
+                 .large_files = large_files({sets_.train, sets_.validation})};
     mean_.resize(static_cast<std::size_t>(sets_.train->width()));
     if (communicator.is_first()) mean_ = mean_row(*sets_.train, options_.seed);
     mean_ = communicator.sum(mean_);

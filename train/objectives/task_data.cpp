@@ -113,4 +113,13 @@ std::string content_checksum(const TaskDataset& dataset) {
   return checksum.hex();
 }
 
+std::vector<std::filesystem::path> large_files(
+    const std::vector<std::shared_ptr<const TaskDataset>>& datasets) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& dataset : datasets)
+    for (std::int64_t i = 0; dataset->has_bags() && i < dataset->size(); ++i)
+      if (dataset->bag(i).is_large()) files.push_back(dataset->bag(i).path());
+  return files;
+}
+
 }  // namespace nystrom

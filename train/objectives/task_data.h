@@ -59,4 +59,8 @@ std::vector<std::string> output_names(const TaskDataset& dataset);
 /// A hash of the content of all samples.
 std::string content_checksum(const TaskDataset& dataset);
 
+/// The files of bags that are large (BagFile::is_large).
+std::vector<std::filesystem::path> large_files(
+    const std::vector<std::shared_ptr<const TaskDataset>>& datasets);
+
 }  // namespace nystrom

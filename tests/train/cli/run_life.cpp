@@ -169,7 +169,7 @@ std::string RunLife::happens(const Event& event) {
       return "";
     case Kind::change_text:
       return refused("text.txt", "",
-                     "its checkpoints come from other text; bring the files of data.train back");
+                     "its checkpoints come from other data; bring the files of data.train back");
     case Kind::change_held_out:
       return refused(
           "held-out.txt", "",

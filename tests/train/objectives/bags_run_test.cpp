@@ -91,6 +91,35 @@ TEST_F(BagsRun, AllFoldsMakeATable) {
                  "such as run/fold-0");
 }
 
+/// Of large files few rows are compared, for to read all of them takes as long as an epoch.
+TEST_F(BagsRun, LargeFilesThatWereWrittenSinceAreTold) {
+  fs::create_directories(folder_ / "large");
+  std::string table = "id,label,patient\n";
+  const auto write = [&](int i, double last) {
+    std::vector<double> features;
+    for (int number = 0; number < 300 * 1024; ++number) features.push_back(number % 1021 - 500 + i);
+    features.back() = last;
+    write_bag(folder_ / "large" / fmt::format("s{}.h5", i), 1024, features, half_type(), 0);
+  };
+  for (int i = 0; i < 6; ++i) {
+    write(i, 0);
+    table += fmt::format("s{},{},p{}\n", i, i % 2 == 0 ? "normal" : "tumor", i);
+  }
+  write_bytes(folder_ / "large.csv", table);
+  configure("mean");
+  const std::string command =
+      "finetune run.yaml --threads 1 --set task.train=[large.csv] --set "
+      "task.features_folder=large --set model.attention.kind=none --set training.epochs=null --set "
+      "training.steps=";
+  run(command + "1");
+  run(command + "2");
+  expect_hides(last_.err, "large files");
+  for (int i = 0; i < 6; ++i) write(i, 1);
+  run(command + "3");
+  expect_says(last_.err, "4 of 4 large files of features, the first large/s");
+  expect_says(last_.err, ", were written after it");
+}
+
 TEST_F(BagsRun, KilledRunsEndInTheSameBits) {
   configure("token", ", balance: weights", "columns: {group: patient}, metric: loss");
   const std::string command =

@@ -64,7 +64,7 @@ TEST_F(FinetuneTest, OtherExamplesAreRefusedInTheSameFolder) {
   train();
   write_classification("train.tsv", 192, 9);
   expect_refused("finetune run.yaml --quiet",
-                 "run: its checkpoints come from other text; bring the files of task.train back as "
+                 "run: its checkpoints come from other data; bring the files of task.train back as "
                  "they were, or choose another run_dir");
 }
 

@@ -362,7 +362,7 @@ TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
   std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
   expect_says(
       refusal(words("run", "training.steps=12")),
-      "nystrom: run: its checkpoints come from other text; bring the files of data.train back");
+      "nystrom: run: its checkpoints come from other data; bring the files of data.train back");
 }
 
 TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
