@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::int64_t window_batches = 64;
 constexpr int read_ahead_threads = 2;
+// Of bags that are computed together to evaluate and predict: more at once are no faster.
+constexpr std::int64_t bag_rows_at_once = 8192;
 
 template <class T>
 Tensor row_of(const std::vector<T>& values) {
@@ -297,13 +299,15 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
     : dataset_(std::move(dataset)) {
   check(dataset_.get(), options);
   const std::int64_t size = std::min(options.most, dataset_->size()),
-                     window = window_batches * options.micro_batch_size;
+                     window = window_batches * options.micro_batch_size,
+                     most_rows = dataset_->has_bags() ? bag_rows_at_once
+                                                      : std::numeric_limits<std::int64_t>::max();
   for (std::int64_t begin = 0; begin < size; begin += window) {
     std::vector<std::int64_t> lengths;
     for (std::int64_t i = begin; i < std::min(begin + window, size); ++i)
       lengths.push_back(dataset_->length(i));
-    for (auto& batch :
-         batches_by_length(lengths, options.equal_lengths, options.micro_batch_size)) {
+    for (auto& batch : batches_by_length(lengths, options.equal_lengths, options.micro_batch_size,
+                                         most_rows)) {
       for (std::int64_t& sample : batch) sample += begin;
       batches_.push_back(std::move(batch));
     }

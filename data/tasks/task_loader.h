@@ -95,7 +95,7 @@ class TaskLoader {
 
 /// The data for evaluation and prediction: every sample once, in the batches_by_length of windows
 /// of 64 micro-batches. Batch::samples identifies the samples. batch_size and seed are not used.
-/// Rank r of w gets micro-batches r, r + w, …
+/// Rank r of w gets micro-batches r, r + w, …. Bags share one up to 8192 rows.
 class TaskEvaluationLoader {
  public:
   /// Uses rank, world_size, micro_batch_size and equal_lengths of `options`.

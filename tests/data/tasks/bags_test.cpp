@@ -383,6 +383,20 @@ TEST_F(Bags, BatchesKeepHalfPrecisionAndAreReadAhead) {
   EXPECT_EQ(seen.size(), 24U);
 }
 
+TEST_F(Bags, LongOnesAreEvaluatedAlone) {
+  std::vector<std::filesystem::path> files;
+  for (const std::size_t rows : {5000U, 10U, 5000U, 10U}) {
+    files.push_back(folder_ / fmt::format("long{}.h5", files.size()));
+    write_bag(files.back(), 1, std::vector<double>(rows, 1));
+  }
+  const auto data = std::make_shared<TaskDataset>(
+      TaskDataset::of_bags(resolved(), bags_of_files(files), Labelled::optional, {}));
+  TaskEvaluationLoader loader(data, {.micro_batch_size = 16});
+  std::vector<std::vector<std::int64_t>> batches;
+  while (const auto batch = loader.next()) batches.push_back(batch->samples);
+  EXPECT_EQ(batches, (std::vector<std::vector<std::int64_t>>{{1, 3}, {0}, {2}}));
+}
+
 TEST_F(Bags, RareLabelsWeighMoreOrComeMoreOften) {
   task_.train = {table("id,label,w\ns0,a,1\ns1,a,1\ns2,a,1\ns3,b,0.5\n")};
   task_.columns.weight = "w";
