@@ -91,6 +91,10 @@ void run(const ExportCommand& options, Device, Log& log) {
   require_input(options.text.empty() || source.config.head != Head::replaced_tokens,
                 "--text: {} tells replaced tokens, and a text has none; leave it out",
                 printable_path(source.path));
+  require_input(options.text.empty() || !source.config.embed_dim,
+                "--text: {} reads features, and only what reads texts is measured here; leave it "
+                "out, and measure the folder with nystrom evaluate --file",
+                printable_path(source.path));
   ExportOptions written = options.written;
   written.softmax = options.attention == "softmax";
   written.sentence_transformers = !options.pooling.empty();
@@ -113,6 +117,8 @@ void run(const ExportCommand& options, Device, Log& log) {
       unmeasured = source.config.head == Head::none
                        ? "the model has no head; nystrom evaluate --pairs or --retrieval measures "
                          "its vectors"
+                   : source.config.embed_dim
+                       ? "the model reads features; nystrom evaluate --file measures the folder"
                        : "no file of validation data was found; --text FILE gives one";
     print(options, result, scores, unmeasured);
   }

@@ -145,6 +145,8 @@ TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
               "map.png exists, and would be replaced by the map's picture");
   EXPECT_EQ(read_bytes(folder_ / "map.png"), "mine");
   expect_says(refusal("export run exported"), "pooling is token");
+  expect_says(refusal("export run exported --verify --text slides.csv"),
+              " reads features, and only what reads texts is measured here");
 }
 
 TEST_F(BagsRun, AModelOfThreeClassesIsTrainedFurther) {
