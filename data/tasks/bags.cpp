@@ -42,15 +42,35 @@ double number_in(const std::string& cell, const std::string& place, const char* 
   return *value;
 }
 
+/// "; it has '003.h5'": a file in the folder of `wanted`, which lacks its ending, whose name goes
+/// on where `wanted` ends, or the other way round. Empty without one.
+std::string what_lies_there(const fs::path& wanted) {
+  const std::string stem = wanted.filename().string();
+  const fs::path folder = wanted.parent_path();
+  std::error_code error;
+  require_input(fs::is_directory(folder, error), "there is no folder '{}'", printable_path(folder));
+  std::set<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string(), own = entry.path().stem().string();
+    if (name == stem || name.starts_with(stem + ".") || stem.starts_with(own + "."))
+      found.insert(name);
+  }
+  return found.empty() ? "" : fmt::format("; it has '{}'", printable(*found.begin(), 80));
+}
+
 /// The file of an id in task.features_folder.
 fs::path file_of(const TaskConfig& task, const std::string& id, const std::string& place) {
   std::vector<fs::path> found;
+  const fs::path folder = *task.features_folder;
   for (const char* ending : endings)
-    if (const fs::path file = fs::path(*task.features_folder) / (id + ending); fs::exists(file))
-      found.push_back(file);
-  require_input(!found.empty(),
-                "{}: task.features_folder '{}' has no file {}.h5, .npy or .safetensors", place,
-                printable(*task.features_folder), printable(id, 80));
+    if (const fs::path file = folder / (id + ending); fs::exists(file)) found.push_back(file);
+  if (found.empty()) {
+    const std::string hint = with_context(place + ": task.features_folder",
+                                          [&] { return what_lies_there(folder / id); });
+    throw InputError(
+        fmt::format("{}: task.features_folder '{}' has no file {}.h5, .npy or .safetensors{}",
+                    place, printable(*task.features_folder), printable(id, 80), hint));
+  }
   require_input(found.size() == 1, "{}: '{}' and '{}' are both there; keep one of them", place,
                 printable_path(found[0]), printable_path(found.back()));
   return found[0];
@@ -149,7 +169,9 @@ BagParts parts_of_split(const fs::path& file, std::vector<Bag> bags) {
       const bool fraction = id.ends_with(".0");  // of whole numbers beside empty cells, by pandas
       require_input(found != places.end(), "{}: '{}' is in no row of task.train{}", place,
                     printable(id, 80),
-                    did_you_mean(fraction ? id.substr(0, id.size() - 2) : id, ids));
+                    id == "True" || id == "False"
+                        ? "; the columns hold ids, not True and False"
+                        : did_you_mean(fraction ? id.substr(0, id.size() - 2) : id, ids));
       std::string& before = part_of[found->second];
       require_input(before.empty(), "{}: '{}' is named again, as at {}", place, printable(id, 80),
                     before);

@@ -210,6 +210,8 @@ TEST_F(Bags, ATaskOfBagsReadsThemWholeAndOneOfSamplesCutsThem) {
   }
   expect_says(message_of([&] { read("samples.h5"); }),
               "'features' is [3, 10, 4], expected [rows, width]");
+  write_bytes(folder_ / "rows.pt", "");
+  expect_says(message_of([&] { read("rows.pt"); }), "rows.pt: a bag of features is .h5, ");
   for (const char* name : {"rows.h5", "one.h5", "labelled.h5", "samples.h5"})
     expect_says(message_of([&] { read(name, Labelled::required); }), "a file of one bag has no");
   task_.features_folder.reset();
@@ -268,6 +270,9 @@ TEST_F(Bags, SplitsHaveRaggedColumns) {
 TEST_F(Bags, RefuseWrongSplits) {
   task_.splits = {table(",train,val,test\n0,s0,s2,s99\n")};
   EXPECT_EQ(refusal(), "t.csv:2: 's99' is in no row of task.train; did you mean 's9'?");
+  task_.splits = {table(",train,val,test\ns0,True,False,False\n")};
+  EXPECT_EQ(refusal(),
+            "t.csv:2: 'True' is in no row of task.train; the columns hold ids, not True and False");
   task_.splits = {table(",train,val,test\n0,s0,s2,s0\n")};
   EXPECT_EQ(refusal(), "t.csv:2: 's0' is named again, as at t.csv:2");
   task_.splits = {table(",train,val,test\n0,s0,,s2\n")};
@@ -317,6 +322,18 @@ TEST_F(Bags, RefuseWrongRows) {
   };
   EXPECT_EQ(refusal_of("id,label\ns77,a\n"),
             "t.csv:2: task.features_folder 'bags' has no file s77.h5, .npy or .safetensors");
+  write_bytes(folder_ / "bags/s77.pt", "");
+  EXPECT_EQ(refusal_of("id,label\ns77,a\n"),
+            "t.csv:2: task.features_folder 'bags' has no file s77.h5, .npy or .safetensors; it has "
+            "'s77.pt'");
+  EXPECT_EQ(refusal_of("id,label\ns1.svs,a\n"),
+            "t.csv:2: task.features_folder 'bags' has no file s1.svs.h5, .npy or .safetensors; it "
+            "has 's1.h5'");
+  EXPECT_EQ(refusal_of("id,label\ns1.h5,a\n"),
+            "t.csv:2: task.features_folder 'bags' has no file s1.h5.h5, .npy or .safetensors; it "
+            "has 's1.h5'");
+  EXPECT_EQ(refusal_of("id,label\nnone/s1,a\n"),
+            "t.csv:2: task.features_folder: there is no folder 'bags/none'");
   EXPECT_EQ(refusal_of("id,label\ns1,\n"), "t.csv:2: the cell of column 'label' is empty");
   EXPECT_EQ(refusal_of("id,label\ns1,a\ns1,b\n"),
             "t.csv:3: 'bags/s1.h5' is the file of t.csv:2 too; name each file once");
