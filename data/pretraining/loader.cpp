@@ -37,16 +37,6 @@ std::int64_t micro_batch_of(const LoaderOptions& options) {
   return options.micro_batch_size * options.sequences_for_one;
 }
 
-/// The tokens of each sequence of a sample, whose ids are `ids`.
-std::vector<std::int64_t> sequence_lengths(const Packing& packing, std::int64_t sample,
-                                           const std::vector<std::int64_t>& ids) {
-  if (!packing.options().isolated) return {std::ssize(ids)};
-  std::vector<std::int64_t> lengths;
-  for (const TokenRange& range : packing.ranges(sample))
-    lengths.push_back(range.count + packing.around());
-  return lengths;
-}
-
 }  // namespace
 
 double sampling_weight(const MaskedSamples& source) {
@@ -72,10 +62,11 @@ Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleU
     labels.resize(labels.size() + own.size());
     MaskingOptions masking = source.masking;
     masking.probability = masked_share.value_or(masking.probability);
+    const auto lengths = sequence_lengths(*source.packing, use.sample, own);
     result.targets +=
-        mask_tokens(own, std::span(labels).last(own.size()), *source.table, masking, key);
+        mask_tokens(own, std::span(labels).last(own.size()), *source.table, masking, key, lengths);
     std::int64_t number = use.id * source.packing->most_sequences();
-    for (const std::int64_t length : sequence_lengths(*source.packing, use.sample, own)) {
+    for (const std::int64_t length : lengths) {
       result.input.offsets.push_back(result.input.offsets.back() + length);
       sample_ids.push_back(number++);
     }

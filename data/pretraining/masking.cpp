@@ -62,11 +62,30 @@ class Draws {
   std::uint64_t sample_;
 };
 
+/// Calls add(begin, end) for each stretch of a sequence that has no special token.
+template <class F>
+void for_each_stretch(std::span<const std::int64_t> ids, const MaskingTable& table,
+                      std::span<const std::int64_t> lengths, const F& add) {
+  const std::int64_t whole[] = {std::ssize(ids)};
+  std::size_t begin = 0, last = 0;
+  for (const std::int64_t length : lengths.empty() ? std::span(whole) : lengths) {
+    last += static_cast<std::size_t>(length);
+    while (begin < last) {
+      std::size_t end = begin;
+      while (end < last && !table.is_special(ids[end])) ++end;
+      if (end > begin) add(begin, end);
+      begin = std::min(end + 1, last);
+    }
+  }
+}
+
 /// Each token that may be masked, alone.
-std::vector<MaskingUnit> token_units(std::span<const std::int64_t> ids, const MaskingTable& table) {
+std::vector<MaskingUnit> token_units(std::span<const std::int64_t> ids, const MaskingTable& table,
+                                     std::span<const std::int64_t> lengths) {
   std::vector<MaskingUnit> units;
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    if (!table.is_special(ids[i])) units.push_back({i, i + 1});
+  for_each_stretch(ids, table, lengths, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) units.push_back({i, i + 1, i == begin});
+  });
   return units;
 }
 
@@ -78,7 +97,7 @@ void repair(std::string& text) {
     text[at] = '\x01';
 }
 
-/// Adds the words of a stretch without special tokens, which begins at position `first`.
+/// Adds the words of a stretch, which begins at position `first`.
 void add_words(std::span<const std::int64_t> ids, std::size_t first, const MaskingTable& table,
                std::vector<MaskingUnit>& units) {
   static const Pattern words(R"((?y{w})\X)", "word boundaries");
@@ -95,11 +114,10 @@ void add_words(std::span<const std::int64_t> ids, std::size_t first, const Maski
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::string& surface = table.surface(ids[i]);
     const bool starts_word = surface.starts_with(' ') || breaks[starts[i]];
-    const bool begins = units.empty() || units.back().end != first + i || i == 0 ||
-                        (starts_word && !only_spaces) ||
+    const bool begins = i == 0 || (starts_word && !only_spaces) ||
                         units.back().end - units.back().begin == max_word_tokens;
     if (begins)
-      units.push_back({first + i, first + i + 1});
+      units.push_back({first + i, first + i + 1, i == 0});
     else
       units.back().end = first + i + 1;
     only_spaces = (begins || only_spaces) && surface.find_first_not_of(' ') == surface.npos;
@@ -130,7 +148,7 @@ void choose(std::span<MaskingUnit> units, std::size_t target,
                       end =
                           std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
     for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
-      if (u > first && units[u].begin != units[u - 1].end) break;  // a special token lies between
+      if (u > first && units[u].opens) break;
       if (size_of(u) > target) {
         if (!too_long) too_long = u;
         break;
@@ -172,14 +190,12 @@ MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id,
                 vocab_size);
 }
 
-std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table) {
+std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table,
+                                    std::span<const std::int64_t> lengths) {
   std::vector<MaskingUnit> units;
-  for (std::size_t begin = 0; begin < ids.size();) {
-    std::size_t end = begin;
-    while (end < ids.size() && !table.is_special(ids[end])) ++end;
-    if (end > begin) add_words(ids.subspan(begin, end - begin), begin, table, units);
-    begin = end + 1;
-  }
+  for_each_stretch(ids, table, lengths, [&](std::size_t begin, std::size_t end) {
+    add_words(ids.subspan(begin, end - begin), begin, table, units);
+  });
   return units;
 }
 
@@ -204,12 +220,12 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table) {
 
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,
                          const MaskingTable& table, const MaskingOptions& options,
-                         const MaskingKey& key) {
+                         const MaskingKey& key, std::span<const std::int64_t> lengths) {
   require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(),
           labels.size());
   std::fill(labels.begin(), labels.end(), ignore_index);
   std::vector<MaskingUnit> units =
-      options.whole_word ? word_units(ids, table) : token_units(ids, table);
+      options.whole_word ? word_units(ids, table, lengths) : token_units(ids, table, lengths);
   const Draws draws(key);
   choose(units, target_of(units, options.probability), options.span, draws);
   const std::vector<std::int64_t>& ordinary = table.ordinary();

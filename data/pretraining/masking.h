@@ -71,14 +71,17 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table);
 /// Positions begin … end − 1 that are selected together.
 struct MaskingUnit {
   std::size_t begin, end;
+  bool opens = false;  ///< begins a sequence, or follows a special token: no span goes on into it
   bool chosen = false;
 };
 
 /// The words of `ids` as whole words are masked. A word is one by Unicode's rules (UAX 29); spaces
 /// belong to the word after them. In Chinese, Japanese, Thai and other scripts without spaces it is
 /// a character with its marks, or a token of several. Tokens are not cut, and a word has at most
-/// max_word_tokens. The table must know the texts.
-std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table);
+/// max_word_tokens. The table must know the texts. `lengths` are those of the sequences that `ids`
+/// hold, which share no word; empty: one sequence.
+std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table,
+                                    std::span<const std::int64_t> lengths = {});
 
 /// Selects min(k, max(1, round(probability · k))) of the k tokens of `ids` that are not special,
 /// without replacement; halves are rounded up. Each selected token independently becomes the mask
@@ -94,11 +97,12 @@ std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const Mas
 /// Each token of a word is replaced independently.
 ///
 /// Spans (Joshi et al., SpanBERT, arXiv 1907.10529): each span starts at a random token that is not
-/// selected yet, and has a random length. It ends early at a selected or special token, or when the
-/// number above is reached. With whole words a span starts at a word, and its length counts words.
+/// selected yet, and has a random length. It ends early at a selected or special token, with its
+/// sequence (`lengths` as in word_units), or when the number above is reached. With whole words a
+/// span starts at a word, and its length counts words.
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,
                          const MaskingTable& table, const MaskingOptions& options,
-                         const MaskingKey& key);
+                         const MaskingKey& key, std::span<const std::int64_t> lengths = {});
 
 /// Selects min(n − 1, max(1, round(probability · n))) of the n rows of a sample of features,
 /// without replacement: their numbers, ascending. A single row is selected, so that each sample has

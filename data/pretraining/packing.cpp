@@ -120,4 +120,13 @@ std::vector<std::int64_t> Packing::ids(std::int64_t sample) const {
   return result;
 }
 
+std::vector<std::int64_t> sequence_lengths(const Packing& packing, std::int64_t sample,
+                                           std::span<const std::int64_t> ids) {
+  if (!packing.options().isolated) return {std::ssize(ids)};
+  std::vector<std::int64_t> lengths;
+  for (const TokenRange& range : packing.ranges(sample))
+    lengths.push_back(range.count + packing.around());
+  return lengths;
+}
+
 }  // namespace nystrom

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "data/shards/shards.h"
@@ -79,5 +80,9 @@ class Packing {
   // stream of all documents.
   std::vector<std::int64_t> blocks_;
 };
+
+/// The tokens of each sequence of a sample, whose ids are `ids`: one, or the isolated pieces.
+std::vector<std::int64_t> sequence_lengths(const Packing& packing, std::int64_t sample,
+                                           std::span<const std::int64_t> ids);
 
 }  // namespace nystrom

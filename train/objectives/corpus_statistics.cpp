@@ -153,7 +153,8 @@ void add_units(const MaskedSamples& samples, CorpusStatistics& report) {
   std::size_t units = 0, tokens = 0;
   for (std::int64_t i = 0; i < std::min(samples.packing->size(), max_sequences); ++i) {
     const std::vector<std::int64_t> ids = samples.packing->ids(i);
-    for (const MaskingUnit& unit : word_units(ids, *samples.table)) {
+    const auto lengths = sequence_lengths(*samples.packing, i, ids);
+    for (const MaskingUnit& unit : word_units(ids, *samples.table, lengths)) {
       ++units;
       tokens += unit.end - unit.begin;
       if (report.units.size() == max_units) continue;

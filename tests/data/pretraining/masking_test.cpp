@@ -244,6 +244,16 @@ TEST(WordUnits, HaveAtMostTenTokens) {
             "acacacacacacacacacac|acacacacacacacacacac|acacac");
 }
 
+TEST(WordUnits, AreEachOfOneSequence) {
+  std::vector<std::string> surfaces(vocab_size, "a");
+  const MaskingTable letters = table(surfaces);
+  const std::vector<std::int64_t> ids = {10, 11, 3, 12, 13, 14, 15}, lengths = {2, 3, 2};
+  std::vector<std::pair<std::size_t, std::size_t>> found;
+  for (const MaskingUnit& unit : word_units(ids, letters, lengths))
+    found.emplace_back(unit.begin, unit.end);
+  EXPECT_EQ(found, (std::vector<std::pair<std::size_t, std::size_t>>{{0, 2}, {3, 5}, {5, 7}}));
+}
+
 /// Texts without spaces: the share stays within a token.
 TEST(Masking, KeepsTheShareInWordsOfAnyLength) {
   for (const std::size_t length : {1, 2, 3, 5, 9, 40}) {
@@ -313,6 +323,13 @@ TEST(Masking, SpansOfOneAreTokensChosenAlone) {
             masked(ids, {}, {1, 2, 3}).ids);
   EXPECT_EQ(masked(ids, {.span = SpanOptions{5, 1}}, {1, 2, 3}).ids,
             masked(ids, {}, {1, 2, 3}).ids);
+}
+
+TEST(Masking, SpansEndWithTheirSequence) {
+  std::vector<std::int64_t> ids(200, 500), labels(ids.size());
+  const std::vector<std::int64_t> of_one_token(ids.size(), 1);
+  mask_tokens(ids, labels, table(), {.span = SpanOptions{}}, {1, 2, 3}, of_one_token);
+  EXPECT_EQ(ids, masked(std::vector<std::int64_t>(200, 500), {}, {1, 2, 3}).ids);
 }
 
 TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
