@@ -23,7 +23,8 @@ void allocate_nowhere(ParameterStore& store, DType dtype, StoreMode mode) {
     store.set(each.name(), Tensor::empty(each.shape(), DType::f32, nowhere));
 }
 
-/// A batch with the shape of the longest batch in the run. The values of the ids do not matter.
+/// A batch with the shape of the longest batch in the run. The values of the ids do not
+/// matter: 0 is in every vocabulary.
 ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t length = config.data.sequence_length;
   ModelInput input;
@@ -31,7 +32,7 @@ ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
     input.features =
         Tensor::full({sequences, length, *config.model.embed_dim}, 0.5, DType::f32, nowhere);
   } else {
-    input.input_ids = Tensor::full({sequences, length}, 5, DType::i64);
+    input.input_ids = Tensor::full({sequences, length}, 0, DType::i64);
   }
   return input;
 }
@@ -42,7 +43,7 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   const auto asked = std::max<std::int64_t>(
       1, std::llround(config.masking.probability.largest() * static_cast<double>(length)));
   for (std::int64_t row = 0; row < sequences; ++row)
-    std::fill_n(labels.data<std::int64_t>() + row * length, asked, 5);
+    std::fill_n(labels.data<std::int64_t>() + row * length, asked, 0);
   return labels;
 }
 
