@@ -21,9 +21,9 @@ Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions opt
                 "of {}; at least {} expected",
                 options.sequence_length, around(), min_piece_tokens,
                 min_piece_tokens + around() + options.reserved);
-  require_input(!options.cross_documents || around() > 0,
-                "packing: the tokenizer has no sep token, which would stand between documents; set "
-                "data.cross_documents to false");
+  require_input((!options.cross_documents && options.reserved == 0) || around() > 0,
+                "packing: the tokenizer has no sep token, which would stand between documents or "
+                "segments; set data.cross_documents and masking.sentence_order to false");
   require(!options.isolated || (!options.cross_documents && options.reserved == 0),
           "packing: isolated pieces are of one document, and without room for more tokens");
   index_documents();

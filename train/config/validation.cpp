@@ -364,11 +364,6 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
         "data.sequence_length {}: with attention.semantics transformers the model takes only "
         "{}; change it, or set model.attention.semantics to nystrom",
         config.data.sequence_length, *fixed);
-  if (config.tokenizer.builtin && (config.masking.sentence_order || config.data.cross_documents))
-    add_problem(found, {"tokenizer.builtin", "masking.sentence_order", "data.cross_documents"},
-                "tokenizer.builtin {} has no tokens around a text; leave "
-                "masking.sentence_order and data.cross_documents false",
-                enum_name(*config.tokenizer.builtin));
   if (config.model.head == Head::masked_features)
     std::ranges::move(validate_masked_features(config), std::back_inserter(found));
   else if (config.model.embed_dim)

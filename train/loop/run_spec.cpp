@@ -45,7 +45,11 @@ RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer)
   require_input(model.vocab_size >= tokenizer->vocab_size(),
                 "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out",
                 model.vocab_size, tokenizer->vocab_size());
+  const bool sep = spec.options.masking.sentence_order || spec.options.data.cross_documents;
   if (!has_task(spec.options)) require_masked_lm_tokens(*tokenizer);
+  require_input(!sep || tokenizer->special().sep != no_id,
+                "the tokenizer has no tokens around a text; leave masking.sentence_order and "
+                "data.cross_documents false");
   require_input(tokenizer->special().pad != no_id,
                 "the tokenizer has no padding token; name one in its special_tokens_map.json, as "
                 "in {{\"pad_token\": \"<pad>\"}}");
@@ -213,9 +217,11 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
     errors.note("task.train", [&] { refuse_own_folders(*spec.inputs, spec.options); });
   else
     match_texts_of_run(spec.options, errors);
-  const bool named = spec.options.tokenizer.path.has_value();
-  const bool fits = errors.note(named ? "tokenizer.path" : "model.from",
-                                [&] { spec = with_named_tokenizer(spec); });
+  const TokenizerConfig& named = spec.options.tokenizer;
+  const char* const option = named.builtin ? "tokenizer.builtin"
+                             : named.path  ? "tokenizer.path"
+                                           : "model.from";
+  const bool fits = errors.note(option, [&] { spec = with_named_tokenizer(spec); });
   if (!fits) return;  // the settings are incomplete
   errors.note("run_dir", [&] {
     spec.saved = read_saved_run(spec.options.run_dir);

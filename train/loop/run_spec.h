@@ -86,8 +86,9 @@ RunSpec resolve(const ConfigText& yaml, Overrides overrides, RunKind kind);
 
 /// The run with a tokenizer. Sets the options of the model that depend on it: the ids of padding
 /// and of the ends of a text, and vocab_size if the file leaves it out. Throws an InputError if the
-/// tokenizer has more pieces than model.vocab_size, or lacks the padding token. A run without a
-/// task also needs the tokens of masked language models.
+/// tokenizer has more pieces than model.vocab_size, or lacks the padding token, or the sep that
+/// masking.sentence_order and data.cross_documents need. A run without a task also needs the tokens
+/// of masked language models.
 RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer);
 
 /// The folder or file of the tokenizer: that of tokenizer.path, else that of model.from; nothing

@@ -56,11 +56,12 @@ TEST(Packing, LeavesPiecesAloneWithoutClsAndSep) {
   const Packing isolated(open_set(folder / "x"), {.sequence_length = 4, .isolated = true});
   EXPECT_EQ(isolated.ids(1), (std::vector<std::int64_t>{14, 15, 16, 17}));
   EXPECT_EQ(isolated.most_sequences(), 2);
-  EXPECT_EQ(input_error([&] {
-              Packing(open_set(folder / "x"), {.sequence_length = 4, .cross_documents = true});
-            }),
-            "packing: the tokenizer has no sep token, which would stand between documents; set "
-            "data.cross_documents to false");
+  for (const PackingOptions& needs_sep :
+       {PackingOptions{.sequence_length = 4, .cross_documents = true},
+        PackingOptions{.sequence_length = 4, .reserved = 1}})
+    EXPECT_EQ(input_error([&] { Packing(open_set(folder / "x"), needs_sep); }),
+              "packing: the tokenizer has no sep token, which would stand between documents or "
+              "segments; set data.cross_documents and masking.sentence_order to false");
 }
 
 TEST(Packing, IsolatesPiecesThatShareASample) {

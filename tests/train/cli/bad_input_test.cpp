@@ -529,7 +529,7 @@ const Case tasks[] = {
      "pretraining.objective and what belongs to it are for nystrom pretrain; a task learns from "
      "its labels: leave them out"},
     {"stream_of_bytes", PREPARE "tokenizer.builtin=bytes --set data.cross_documents=true",
-     "tokenizer.builtin bytes has no tokens around a text; leave masking.sentence_order and "
+     "the tokenizer has no tokens around a text; leave masking.sentence_order and "
      "data.cross_documents false"},
     {"towers_of_one_text", FINETUNE "model.pairs=towers",
      "model.pairs towers: task.columns.pair is null; name the column of the second text, or set "
