@@ -81,6 +81,8 @@ void require_schedules_within_run(const RunConfig& config, std::int64_t samples)
                 "peak: lower it, or give schedule.warmup_share in its place",
                 warmup, steps, config.training.epochs.value_or(1), samples,
                 config.training.batch_size);
+  const std::string decay = decay_problem(config.schedule, steps);
+  require_input(decay.empty(), "{}", decay);
   const std::string masks = config.masking.probability.key_problem(steps);
   require_input(masks.empty(), "masking.probability {}", masks);
   const auto require_begun = [&](const char* option, const StepSchedule& schedule) {

@@ -462,7 +462,7 @@ std::vector<Stage> stages_of(const RunConfig& config);
 /// training.epochs if training.steps is null.
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
 /// Throws an InputError if the warm-up or the stages have more steps than the whole run over
-/// `samples` training samples.
+/// `samples` training samples, or the warm-up leaves the decay too few.
 void require_schedules_within_run(const RunConfig& config, std::int64_t samples);
 /// The number of steps between evaluations: evaluation.every, or one epoch of `samples` training
 /// samples if that is null.

@@ -12,6 +12,7 @@
 #include "nn/model.h"
 #include "train/config/yaml.h"
 #include "train/optim/parameter_groups.h"
+#include "train/optim/schedule.h"
 
 namespace nystrom {
 namespace {
@@ -330,6 +331,15 @@ void require_computable(const RunConfig& config, Device device) {
   with_context("training.dtype", [&] { require_computable(config.training.dtype, device); });
 }
 
+void check_decay(const RunConfig& config, Problems& found) {
+  const std::string problem = decay_problem(config.schedule, config.training.steps);
+  if (!problem.empty())
+    add_problem(found,
+                {"schedule.decay_share", "schedule.warmup_steps", "schedule.warmup_share",
+                 "training.steps"},
+                "{}", problem);
+}
+
 void check_groups(const RunConfig& config, Problems& found) {
   if (config.optimizer.groups.empty() || !problems(config.model).empty()) return;
   const Model model(config.model);
@@ -374,6 +384,7 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
                 "distillation.teacher needs a run with the teacher's tokenizer; name its "
                 "folder in tokenizer.path");
   check_groups(config, found);
+  check_decay(config, found);
   check_stages(config, found);
   return found;
 }

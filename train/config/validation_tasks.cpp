@@ -217,6 +217,7 @@ Problems validate_finetuning(const RunConfig& config) {
   check_towers(config, found);
   check_embedding_loss(config, found);
   check_groups(config, found);
+  check_decay(config, found);
   return found;
 }
 

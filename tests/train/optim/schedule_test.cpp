@@ -48,6 +48,25 @@ TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {
   EXPECT_EQ(warmup_of({std::nullopt, Decay::linear, 0.25}, 10), 3);
 }
 
+TEST(Decay, HasNoRoomWhereTheWarmupTakesIt) {
+  const auto wsd = [](std::optional<std::int64_t> warmup, std::optional<double> warmup_share,
+                      std::optional<double> share) {
+    return ScheduleOptions{warmup, Decay::wsd, warmup_share, share};
+  };
+  for (const ScheduleOptions& fits : {wsd(5, {}, 0.5), wsd({}, 0.5, 0.5), wsd({}, {}, 0.9),
+                                      wsd(9, {}, {}), ScheduleOptions{10, Decay::linear}})
+    EXPECT_EQ(decay_problem(fits, 10), "");
+  EXPECT_EQ(decay_problem(wsd(6, {}, 0.5), 10),
+            "schedule.decay_share 0.5 of the steps do not fit behind a warm-up of 6 of 10 steps; "
+            "lower one of them");
+  EXPECT_EQ(decay_problem(wsd({}, 0.6, 0.5), {}),
+            "schedule.decay_share 0.5 of the steps do not fit behind a warm-up of "
+            "schedule.warmup_share 0.6; lower one of them");
+  EXPECT_NE(decay_problem(wsd({}, {}, 1), 10), "");
+  EXPECT_NE(decay_problem(wsd(10, {}, {}), 10), "") << "null is 0.1";
+  EXPECT_EQ(decay_problem(wsd(6, {}, 0.5), {}), "") << "the steps are not known";
+}
+
 TEST(LearningRate, NeverRisesAfterWarmup) {
   for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant, Decay::wsd}) {
     const ScheduleOptions schedule{10, decay};
