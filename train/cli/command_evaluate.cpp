@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -129,54 +130,85 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
 
 struct PairFile {
   fs::path path;
-  std::vector<MinimalPair> pairs;
+  EncodedPairs encoded;
   double accuracy = 0;
+  std::int64_t ties = 0;
+
+  std::int64_t pairs() const { return std::ssize(encoded.sentences) / 2; }
 };
 
-/// Measures the accuracy of each file. The processes share its pairs.
-void measure(const EvaluateOptions& options, const ModelFolder& folder,
+/// Reads and encodes all pairs, before a model computes any.
+std::vector<PairFile> read_pair_files(const EvaluateOptions& options, const ModelFolder& folder,
+                                      const Tokenizer& tokenizer, Log& log,
+                                      Communicator& communicator) {
+  std::vector<PairFile> files;
+  Checksum inputs;
+  EncodedPairs all;  // without the sentences
+  std::int64_t count = 0;
+  for (const fs::path& path : match_files(options.minimal_pairs)) {
+    const std::vector<MinimalPair> pairs = read_minimal_pairs(path, options.columns);
+    for (const MinimalPair& pair : pairs)
+      for (const std::string& sentence : {pair.good, pair.bad})
+        inputs.update(sentence.c_str(), sentence.size() + 1);
+    files.push_back({path, encode_pairs(tokenizer, pairs, folder.config.longest_sequence(), path)});
+    const EncodedPairs& encoded = files.back().encoded;
+    count += files.back().pairs();
+    all.tokens += encoded.tokens;
+    all.unknown += encoded.unknown;
+    all.pairs_with_unknown += encoded.pairs_with_unknown;
+  }
+  communicator.require_same_files("--minimal-pairs", inputs.hex());
+  require_input(all.unknown < all.tokens,
+                "--minimal-pairs: all tokens are unknown; the tokenizer does not fit the text");
+  const double share = static_cast<double>(all.unknown) / static_cast<double>(all.tokens);
+  if (share > 0.01)
+    log.warn(
+        fmt::format("--minimal-pairs: {:.1f} % of the tokens are unknown, in {} of {} pairs; the "
+                    "tokenizer does not fit the text",
+                    100 * share, all.pairs_with_unknown, count));
+  return files;
+}
+
+/// Measures each file. The processes share its pairs.
+void measure(const EvaluateOptions& options, const ModelFolder& folder, const Tokenizer& tokenizer,
              std::vector<PairFile>& files, Device device, Log& log, Communicator& communicator) {
-  const auto tokenizer = folder.config.head == Head::replaced_tokens
-                             ? require_tokenizer_of(folder)
-                             : open_masked_lm_tokenizer(folder);
   const auto model =
       load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
-  require_same_model(options, *model, tokenizer.get(), communicator);
+  require_same_model(options, *model, &tokenizer, communicator);
   Progress progress("file", 0, std::ssize(files), log);
   for (std::size_t i = 0; i < files.size(); ++i) {
     PairFile& file = files[i];
-    const auto pairs = static_cast<std::size_t>(file.pairs.size());
     const auto part = [&](std::int64_t rank) {
-      return pairs * static_cast<std::size_t>(rank) / static_cast<std::size_t>(communicator.size());
+      return static_cast<std::size_t>(2 * (file.pairs() * rank / communicator.size()));
     };
     const std::size_t begin = part(communicator.rank()), end = part(communicator.rank() + 1);
     const PairCounts counts =
-        count_pairs(*model, *tokenizer, std::span(file.pairs).subspan(begin, end - begin),
-                    printable_path(file.path), options.batch);
+        count_pairs(*model, tokenizer,
+                    std::span(file.encoded.sentences).subspan(begin, end - begin), options.batch);
     file.accuracy =
-        communicator.sum(static_cast<double>(counts.preferred)) / static_cast<double>(pairs);
-    if (const double ties = communicator.sum(static_cast<double>(counts.ties)); ties > 0)
-      log.warn(fmt::format("{}: {} of {} pairs are two times the same tokens, and count as wrong",
-                           printable_path(file.path), ties, pairs));
+        communicator.sum(static_cast<double>(counts.preferred)) / static_cast<double>(file.pairs());
+    file.ties = static_cast<std::int64_t>(communicator.sum(static_cast<double>(counts.ties)));
+    if (file.ties > 0)
+      log.warn(
+          fmt::format("{}: {} of {} pairs are ties, and count as wrong: their sentences are "
+                      "the same tokens, or equally probable but for rounding",
+                      printable_path(file.path), file.ties, file.pairs()));
     progress.update(static_cast<std::int64_t>(i + 1), "", i + 1 == files.size());
   }
 }
 
 void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& folder,
                             Device device, Log& log, Communicator& communicator) {
-  std::vector<PairFile> files;
-  Checksum inputs;
-  for (const fs::path& path : match_files(options.minimal_pairs)) {
-    files.push_back({path, read_minimal_pairs(path, options.columns)});
-    for (const MinimalPair& pair : files.back().pairs)
-      for (const std::string& sentence : {pair.good, pair.bad})
-        inputs.update(sentence.c_str(), sentence.size() + 1);
-  }
-  communicator.require_same_files("--minimal-pairs", inputs.hex());
-  measure(options, folder, files, device, log, communicator);
+  const auto tokenizer = folder.config.head == Head::replaced_tokens
+                             ? require_tokenizer_of(folder)
+                             : open_masked_lm_tokenizer(folder);
+  std::vector<PairFile> files = read_pair_files(options, folder, *tokenizer, log, communicator);
+  measure(options, folder, *tokenizer, files, device, log, communicator);
   if (!communicator.is_first()) return;
   double mean = 0;
-  std::int64_t pairs = 0;
+  std::int64_t pairs = 0, ties = 0;
+  std::map<fs::path, int> names;
+  for (const PairFile& file : files) ++names[file.path.filename()];
   nlohmann::ordered_json by_file = nlohmann::ordered_json::array();
   if (!options.common.json) fmt::print("{:<52}{:>8}{:>12}\n", "", "pairs", "accuracy");
   const auto line = [](const std::string& name, std::int64_t count, double accuracy) {
@@ -184,15 +216,19 @@ void evaluate_minimal_pairs(const EvaluateOptions& options, const ModelFolder& f
   };
   for (const PairFile& file : files) {
     mean += file.accuracy / static_cast<double>(files.size());
-    pairs += std::ssize(file.pairs);
+    pairs += file.pairs();
+    ties += file.ties;
     by_file.push_back({{"file", json_path(file.path)},
-                       {"pairs", file.pairs.size()},
-                       {"accuracy", file.accuracy}});
+                       {"pairs", file.pairs()},
+                       {"accuracy", file.accuracy},
+                       {"ties", file.ties}});
+    const fs::path name = file.path.filename();
     if (!options.common.json)
-      line(printable_path(file.path.filename()), std::ssize(file.pairs), file.accuracy);
+      line(printable_path(names[name] > 1 ? file.path : name), file.pairs(), file.accuracy);
   }
   if (!options.common.json) return line("mean of the files", pairs, mean);
-  const nlohmann::ordered_json json = {{"pairs", pairs}, {"accuracy", mean}, {"files", by_file}};
+  const nlohmann::ordered_json json = {
+      {"pairs", pairs}, {"accuracy", mean}, {"ties", ties}, {"files", by_file}};
   fmt::print("{}\n", json.dump());
 }
 
@@ -378,6 +414,9 @@ void require_one_subject(const EvaluateOptions& options) {
   require_input(given[0] == "--minimal-pairs" ||
                     (options.columns.good == usual.good && options.columns.bad == usual.bad),
                 "--good and --bad are for --minimal-pairs; with {} leave them out", given[0]);
+  require_input(options.columns.good != options.columns.bad,
+                "--good and --bad are both '{}'; name the columns of two sentences",
+                printable(options.columns.good, 80));
   require_input(given[0] == "--retrieval" || !options.split,
                 "--split is for --retrieval; with {} leave it out", given[0]);
   require_input(options.measures_vectors() || !options.vectors.dimensions,

@@ -39,6 +39,13 @@ auto scored_by(const Tokenizer& tokenizer) {
   };
 }
 
+/// Whether two log-likelihoods differ by no more than the rounding of the logits, which are numbers
+/// of 32 bits after some dozens of roundings: of equal likelihoods it would choose one by chance.
+bool is_tie(double one, double other) {
+  constexpr double rounding = 64 * 0x1p-24;
+  return std::abs(one - other) <= rounding * std::max(std::abs(one), std::abs(other));
+}
+
 /// log(1 + eˣ), which is −log(1 − sigmoid(x)).
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
@@ -75,10 +82,34 @@ std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
       require_input(row->cells[cell].has_value() && !is_blank(*row->cells[cell]),
                     "{}:{}: has no {}; a pair has two sentences", printable_path(file), row->line,
                     printable(cell == 0 ? columns.good : columns.bad, 80));
-    pairs.push_back({*row->cells[0], *row->cells[1]});
+    pairs.push_back({*row->cells[0], *row->cells[1], row->line});
   }
   require_input(!pairs.empty(), "{}: has no pairs", printable_path(file));
   return pairs;
+}
+
+EncodedPairs encode_pairs(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs,
+                          std::optional<std::int64_t> longest, const std::filesystem::path& file) {
+  const auto is_scored = scored_by(tokenizer);
+  EncodedPairs encoded;
+  for (const MinimalPair& pair : pairs) {
+    const std::int64_t unknown_before = encoded.unknown;
+    for (const std::string& sentence : {pair.good, pair.bad}) {
+      const Ids ids = tokenizer.wrap(tokenizer.encode(sentence)).ids;
+      require_input(std::ranges::any_of(ids, is_scored),
+                    "{}:{}: the tokenizer makes no token of \"{}\"; a pair has two sentences",
+                    printable_path(file), pair.line, printable(sentence, 60));
+      require_input(!longest || std::ssize(ids) <= *longest,
+                    "{}:{}: a sentence has {} tokens, the model takes at most {}: \"{}\"",
+                    printable_path(file), pair.line, ids.size(), longest.value_or(0),
+                    printable(sentence, 60));
+      encoded.tokens += std::ranges::count_if(ids, is_scored);
+      encoded.unknown += std::ranges::count(ids, tokenizer.special().unk);
+      encoded.sentences.push_back(ids);
+    }
+    encoded.pairs_with_unknown += encoded.unknown > unknown_before;
+  }
+  return encoded;
 }
 
 std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& tokenizer,
@@ -113,29 +144,20 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
 }
 
 PairCounts count_pairs(const Model& model, const Tokenizer& tokenizer,
-                       std::span<const MinimalPair> pairs, const std::string& source,
-                       std::int64_t batch_size) {
-  constexpr std::size_t pairs_at_once = 64;  // bounds the rows in memory
-  const auto longest = model.config().longest_sequence();
+                       std::span<const Ids> sentences, std::int64_t batch_size) {
+  constexpr std::size_t sentences_at_once = 128;  // bounds the rows in memory
+  const auto likelihoods = model.config().head == Head::replaced_tokens ? original_log_likelihoods
+                                                                        : pseudo_log_likelihoods;
   PairCounts counts;
-  for (std::size_t begin = 0; begin < pairs.size(); begin += pairs_at_once) {
-    std::vector<Ids> ids;
-    for (const MinimalPair& pair :
-         pairs.subspan(begin, std::min(pairs_at_once, pairs.size() - begin))) {
-      for (const std::string& sentence : {pair.good, pair.bad}) {
-        ids.push_back(tokenizer.wrap(tokenizer.encode(sentence)).ids);
-        require_input(!longest || std::ssize(ids.back()) <= *longest,
-                      "{}: a sentence has {} tokens, the model takes at most {}: \"{}\"", source,
-                      ids.back().size(), longest.value_or(0), printable(sentence, 60));
-      }
-    }
-    const auto likelihoods = model.config().head == Head::replaced_tokens ? original_log_likelihoods
-                                                                          : pseudo_log_likelihoods;
-    const std::vector<double> sums = likelihoods(model, tokenizer, ids, batch_size);
+  for (std::size_t begin = 0; begin < sentences.size(); begin += sentences_at_once) {
+    const auto some =
+        sentences.subspan(begin, std::min(sentences_at_once, sentences.size() - begin));
+    const std::vector<double> sums = likelihoods(model, tokenizer, some, batch_size);
     require_finite(sums);
     for (std::size_t i = 0; i < sums.size(); i += 2) {
-      counts.preferred += sums[i] > sums[i + 1];
-      counts.ties += ids[i] == ids[i + 1];
+      const bool tie = some[i] == some[i + 1] || is_tie(sums[i], sums[i + 1]);
+      counts.ties += tie;
+      counts.preferred += !tie && sums[i] > sums[i + 1];
     }
   }
   return counts;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace nystrom {
 /// An acceptable sentence, and one that is not.
 struct MinimalPair {
   std::string good, bad;
+  std::int64_t line = 0;  ///< of its file
 };
 
 /// Reads the pairs of a table (open_rows; without a known ending JSON Lines), whose columns have
@@ -23,6 +25,19 @@ struct MinimalPair {
 /// for a file without pairs.
 std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
                                             const MinimalPair& columns);
+
+/// The sentences of pairs as ids with the special tokens, and how much of them the tokenizer does
+/// not know.
+struct EncodedPairs {
+  std::vector<std::vector<std::int32_t>> sentences;  ///< the good and the bad one of each pair
+  std::int64_t tokens = 0, unknown = 0;              ///< without the special ones around a text
+  std::int64_t pairs_with_unknown = 0;
+};
+
+/// Encodes the pairs of `file`. Throws an InputError "file:line: …" for a sentence of which the
+/// tokenizer makes no token, and for one of more than `longest` tokens.
+EncodedPairs encode_pairs(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs,
+                          std::optional<std::int64_t> longest, const std::filesystem::path& file);
 
 /// The pseudo-log-likelihood of each sentence: the sum over its tokens, without [CLS] and [SEP], of
 /// the logarithm of the probability that the model gives the token where it alone is masked
@@ -35,15 +50,14 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
 /// What a model makes of some pairs.
 struct PairCounts {
   std::int64_t preferred = 0;  ///< the good sentence has the larger likelihood
-  std::int64_t ties = 0;       ///< both sentences are the same tokens: no model prefers one
+  std::int64_t ties = 0;       ///< both have the same one, but for rounding
 };
 
-/// Compares the likelihoods of each pair: pseudo_log_likelihoods, or for a model with
-/// Head::replaced_tokens the sum over each sentence's tokens of the logarithm of the probability
-/// that no other token stood in its place. Throws an InputError that begins with `source` for a
-/// sentence that is longer than the model takes.
+/// Compares the likelihoods of the two sentences of each pair (EncodedPairs::sentences):
+/// pseudo_log_likelihoods, or for a model with Head::replaced_tokens the sum over each sentence's
+/// tokens of the logarithm of the probability that no other token stood in its place.
 PairCounts count_pairs(const Model& model, const Tokenizer& tokenizer,
-                       std::span<const MinimalPair> pairs, const std::string& source,
+                       std::span<const std::vector<std::int32_t>> sentences,
                        std::int64_t batch_size);
 
 }  // namespace nystrom

@@ -36,6 +36,11 @@ double expected_score(const TinyCheckpoint& tiny, const Ids& ids) {
 
 class MinimalPairs : public ProgramTest {
  protected:
+  PairCounts count(const std::vector<MinimalPair>& pairs, std::int64_t batch_size) const {
+    const EncodedPairs encoded = encode_pairs(tiny_.tokenizer, pairs, std::nullopt, "file");
+    return count_pairs(*tiny_.model, tiny_.tokenizer, encoded.sentences, batch_size);
+  }
+
   const std::string evaluate_ = "evaluate model --quiet --minimal-pairs ";
   const TinyCheckpoint tiny_{folder_ / "model"};
 };
@@ -50,8 +55,9 @@ TEST_F(MinimalPairs, ASentenceScoresTheSumOfItsTokens) {
 }
 
 TEST_F(MinimalPairs, ATieDoesNotCount) {
-  const std::vector<MinimalPair> pairs = {{"the sea", "the sea"}};
-  EXPECT_EQ(count_pairs(*tiny_.model, tiny_.tokenizer, pairs, "file", 4).preferred, 0);
+  const PairCounts counts = count({{"the sea", "the sea"}}, 4);
+  EXPECT_EQ(counts.preferred, 0);
+  EXPECT_EQ(counts.ties, 1);
 }
 
 TEST_F(MinimalPairs, EachPairIsRightInOneOrder) {
@@ -60,10 +66,8 @@ TEST_F(MinimalPairs, EachPairIsRightInOneOrder) {
     pairs.push_back({"the sea was old", i % 2 == 0 ? "sea the was old" : "old"});
     swapped.push_back({pairs.back().bad, pairs.back().good});
   }
-  const auto preferred = [&](const auto& of) {
-    return count_pairs(*tiny_.model, tiny_.tokenizer, of, "file", 16).preferred;
-  };
-  EXPECT_EQ(preferred(pairs) + preferred(swapped), 70);
+  EXPECT_EQ(count(pairs, 16).preferred + count(swapped, 16).preferred, 70);
+  EXPECT_EQ(count(pairs, 16).ties, 0);
 }
 
 TEST_F(MinimalPairs, FilesAreMeasuredOneByOne) {
@@ -77,12 +81,24 @@ TEST_F(MinimalPairs, FilesAreMeasuredOneByOne) {
   EXPECT_EQ(json.at("accuracy"), 0);
   EXPECT_EQ(json.at("files").at(0).at("file"), "a.jsonl");
   EXPECT_EQ(json.at("files").at(0).at("pairs"), 2);
+  EXPECT_EQ(json.at("files").at(0).at("ties"), 2);
+  EXPECT_EQ(json.at("ties"), 3);
+}
+
+TEST_F(MinimalPairs, FilesOfOneNameAreToldApart) {
+  for (const char* file : {"a/x.jsonl", "b/x.jsonl", "y.jsonl"})
+    write_bytes(folder_ / file, R"({"sentence_good": "old sea", "sentence_bad": "sea"})");
+  run(evaluate_ + "a/x.jsonl b/x.jsonl y.jsonl");
+  for (const char* name : {"\na/x.jsonl ", "\nb/x.jsonl ", "\ny.jsonl "})
+    expect_says(last_.out, name);
 }
 
 TEST_F(MinimalPairs, KeysMayHaveOtherNames) {
   write_bytes(folder_ / "pairs.tsv", "right\twrong\nthe sea\told old old\n");
   run(evaluate_ + "pairs.tsv --good right --bad wrong");
   expect_says(refusal(evaluate_ + "pairs.tsv"), "there is no column 'sentence_good'");
+  expect_says(refusal(evaluate_ + "pairs.tsv --good right --bad right"),
+              "--good and --bad are both 'right'");
 }
 
 TEST_F(MinimalPairs, BadRowsAreNamed) {
@@ -95,8 +111,10 @@ TEST_F(MinimalPairs, BadRowsAreNamed) {
   EXPECT_EQ(error(""), "nystrom: pairs.jsonl: has no pairs\n");
   std::string sentence;
   for (int i = 0; i < 500; ++i) sentence += "sea ";
-  expect_says(error(R"({"sentence_good": "the sea", "sentence_bad": ")" + sentence + R"("})"),
-              "the model takes at most");
+  const std::string row = R"({"sentence_good": "the sea", "sentence_bad": "old"})"
+                          "\n";
+  expect_says(error(row + R"({"sentence_good": "the sea", "sentence_bad": ")" + sentence + R"("})"),
+              "nystrom: pairs.jsonl:2: a sentence has ", "the model takes at most");
 }
 
 }  // namespace
