@@ -83,9 +83,15 @@ void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
     add_problem(found, {"training.z_loss"},
                 "training.z_loss is for pretraining; a task has few classes: leave it out");
   const DataConfig &data = config.data, usual;
+  const MaskingConfig &masking = config.masking, plain;
   const std::vector<std::string>& filled = config.logging.fill_masks;
   for (const auto& [option, is_given] :
-       {std::pair("masking.probability", config.masking != MaskingConfig{}),
+       {std::pair("masking.probability", masking.probability != plain.probability),
+        {"masking.mask", masking.mask != plain.mask},
+        {"masking.random", masking.random != plain.random},
+        {"masking.whole_word", masking.whole_word != plain.whole_word},
+        {"masking.span", masking.span != plain.span},
+        {"masking.sentence_order", masking.sentence_order != plain.sentence_order},
         {"logging.fill_masks", !filled.empty() && filled != LoggingConfig{}.fill_masks},
         {"data.documents", data.documents != usual.documents},
         {"data.packing", data.packing != usual.packing},

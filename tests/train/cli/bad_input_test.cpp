@@ -427,6 +427,8 @@ const Case tasks[] = {
      "null; give one of them"},
     {"masks_of_a_task", FINETUNE "masking.probability=0.3",
      "masking.probability is for pretraining; a task has examples: leave it out"},
+    {"words_that_a_task_does_not_mask", FINETUNE "masking.whole_word=true",
+     "masking.whole_word is for pretraining; a task has examples: leave it out"},
     {"texts_that_a_task_does_not_fill", FINETUNE "'logging.fill_masks=[\"a [MASK]\"]'",
      "logging.fill_masks is for pretraining; a task has examples: leave it out"},
     {"pooling_of_words", FINETUNE "model.pooling=mean --set task.kind=tokens",
