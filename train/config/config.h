@@ -346,7 +346,8 @@ void fields(V& v, TrainingConfig& c) {
     below_one);
   v(c.z_loss, "z_loss",
     "pretraining: weight of the mean of log² Σ exp(logits) at masked tokens, which keeps logits of "
-    "long runs in bf16 near 0, such as 1e-4; 0: none",
+    "long runs in bf16 near 0, such as 1e-4; the loss of training holds it, that of validation "
+    "does not; 0: none",
     not_negative);
 }
 
