@@ -43,6 +43,7 @@ def evaluate(
     retrieval: str | os.PathLike[str] | None = None,
     classify: Any = None,
     test: Any = None,
+    minimal_pairs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     text: str | None = None,
     label: str | Sequence[str] | None = None,
     pair: str | None = None,
@@ -61,12 +62,19 @@ def evaluate(
 
     In place of `data`, vectors are measured: by `pairs` of texts with a score of their similarity,
     by `retrieval` from a folder in BEIR's form (`split` of its qrels), or by a logistic regression
-    that learns `classify` and is measured on `test`.
+    that learns `classify` and is measured on `test`. A masked language model is asked by the files
+    `minimal_pairs`, with the columns sentence_good and sentence_bad.
 
     `text`, `label` and `pair` name columns. Sections, such as task={"bad_rows": "skip"}, override
     options; those of the section data come one by one: **{"data.documents": "lines"}.
     """
-    given = {"data": data, "pairs": pairs, "retrieval": retrieval, "classify": classify}
+    given: dict[str, Any] = {
+        "data": data,
+        "pairs": pairs,
+        "retrieval": retrieval,
+        "classify": classify,
+        "minimal_pairs": minimal_pairs,
+    }
     names = [name for name, value in given.items() if value is not None]
     if len(names) != 1:
         got = " and ".join(names) or "nothing"
@@ -76,13 +84,13 @@ def evaluate(
     options = overrides(sections)
     with _opened(model) as (path, flags, given_data):
         flags |= {"batch": batch_size, "dimensions": dimensions, "split": split, "quiet": quiet}
-        if retrieval is not None:
+        if names[0] in ("retrieval", "minimal_pairs"):
             if (text, label, pair) != (None, None, None):
                 raise InputError(
-                    "evaluate: text, label and pair name columns, and retrieval reads a folder; "
-                    "leave them out"
+                    f"evaluate: text, label and pair name columns, and {names[0]} reads files with "
+                    "columns of their own; leave them out"
                 )
-            flags["retrieval"] = path_of(retrieval)
+            flags[names[0]] = _paths(given[names[0]], names[0])
             return _result(path, options, flags, None)
         plan = _core.plan_of_model(path, options)
         masked = data is not None and plan["head"] == "NystromformerForMaskedLM"
@@ -352,6 +360,13 @@ def _files(
 
     paths = text_file_names(given, name) if masked else names_of_files(given)
     return file_names(given, paths, name, Columns(columns), data)
+
+
+def _paths(given: Any, name: str) -> str | list[str]:
+    """A path, or several."""
+    if isinstance(given, (list, tuple)) and name == "minimal_pairs":
+        return [path_of(each) for each in given]
+    return path_of(given)
 
 
 def _text_files(texts: Any, path: str, options: list[str], data: GivenData) -> list[str]:

@@ -65,6 +65,15 @@ def test_a_masked_language_model_is_evaluated_on_texts(trained, model, program, 
         nystrom.evaluate(model, CORPUS, **{"data.sequence_lengths": 8})
 
 
+def test_a_masked_language_model_is_asked_by_minimal_pairs(model, tmp_path):
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file in files:
+        file.write_text(json.dumps({"sentence_good": CORPUS[0], "sentence_bad": CORPUS[0]}))
+    one = nystrom.evaluate(model, minimal_pairs=files[0])
+    assert (one["pairs"], one["accuracy"], one["ties"]) == (1, 0, 1)
+    assert nystrom.evaluate(model, minimal_pairs=files)["pairs"] == 2
+
+
 def test_changed_weights_are_evaluated(trained):
     model = nystrom.load(trained)
     before = nystrom.evaluate(model, CORPUS)["loss"]
@@ -121,7 +130,8 @@ def test_vectors_are_evaluated_by_pairs_and_classes(model):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({}, "got nothing; give one of data, pairs, retrieval, classify"),
+        ({}, "got nothing; give one of data, pairs, retrieval, classify, minimal_pairs"),
+        ({"minimal_pairs": "pairs.jsonl", "text": "good"}, "minimal_pairs reads files with col"),
         ({"data": ROWS, "pairs": ROWS}, "got data and pairs; give one of"),
         ({"classify": ROWS}, "classify and test go together"),
         ({"data": "missing.tsv"}, "'missing.tsv' matches no file"),
