@@ -34,8 +34,8 @@ bool LineReader::next(std::string& line) {
   const std::size_t end = line.find_last_not_of('\r') + 1;
   returns_ = line.substr(end);
   line.erase(end);
-  require_input(line_ > 1 || ended || line.find('\r') == line.npos, "{}{}", name_,
-                ends_in_cr_alone);
+  require_input(line_ > 1 || ended || line.find('\r') == line.npos || !encoding_hint(line).empty(),
+                "{}{}", name_, ends_in_cr_alone);
   return true;
 }
 
