@@ -7,7 +7,6 @@
 #include <map>
 #include <string_view>
 
-#include "core/base/control_groups.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
@@ -216,9 +215,7 @@ BenchResult run_bench(const BenchOptions& options) {
   result.tokens_per_second =
       static_cast<double>(options.batch * options.length) / result.median_step_seconds;
   const ArenaStatistics memory = Arena::of(options.device).statistics();
-  result.peak_memory_bytes = options.device.is_cpu()
-                                 ? number_in_file("/proc/self/status", "VmHWM:").value_or(0) * 1024
-                                 : memory.peak_in_use_bytes;
+  result.peak_memory_bytes = memory.peak_in_use_bytes;
   result.reserved_memory_bytes = memory.reserved_bytes;
   const StepFlops flops =
       step_flops(run.model().config(), options.batch, options.length, options.train ? 0.15 : 1);

@@ -32,7 +32,7 @@ struct BenchOptions {
 struct BenchResult {
   std::vector<double> step_seconds, losses;  ///< losses are empty without training
   double median_step_seconds = 0, tokens_per_second = 0;
-  /// The largest resident size of the process. On a GPU, the largest memory of live tensors.
+  /// The largest memory of live tensors.
   std::int64_t peak_memory_bytes = 0;
   /// What the arena holds at the end, in use or for reuse.
   std::int64_t reserved_memory_bytes = 0;
