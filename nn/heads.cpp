@@ -95,8 +95,6 @@ std::optional<ClassifierHead> make_head(const Scope& root, const ModelConfig& co
 
 namespace {
 
-constexpr std::int64_t gates = 128;
-
 /// softmax of keys [r, 1, gates] · score [1, gates] over the rows of each sequence: [r] f64.
 Tensor pooling_weights(const Tensor& keys, const Tensor& score,
                        const std::vector<RowRange>& sequences) {

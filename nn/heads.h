@@ -70,6 +70,7 @@ class GatedAttentionPooling {
   /// rows [r, hidden] with a span a sequence → [b, hidden], zeros for a sequence without rows.
   Var operator()(const Var& rows, const std::vector<RowRange>& sequences,
                  const RunContext& run) const;
+  static constexpr std::int64_t gates = 128;
 
  private:
   Linear value_, gate_;

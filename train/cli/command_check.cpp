@@ -430,8 +430,9 @@ void print(const Fit& fit, const RunConfig& config) {
   fmt::print("computation of a step: {:.4g} s\n", *fit.time->computation);
   const auto tokens = static_cast<double>(config.training.batch_size * sequences_of_sample(config) *
                                           config.data.sequence_length);
-  fmt::print("a step: {:.4g} s, {:.0f} tokens a second, all sequences at full length\n",
-             *fit.time->step, tokens / *fit.time->step);
+  if (*fit.time->step > 0)  // an encoder without layers alone computes nothing that counts
+    fmt::print("a step: {:.4g} s, {:.0f} tokens a second, all sequences at full length\n",
+               *fit.time->step, tokens / *fit.time->step);
 }
 
 void print(const CheckReport& report) {

@@ -305,7 +305,7 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
                      double predicted) {
   const auto hidden = static_cast<double>(config.hidden_size),
              wide = static_cast<double>(config.intermediate_size),
-             embedded = static_cast<double>(config.embedding_width()),
+             embedded = static_cast<double>(config.embed_dim.value_or(config.embedding_width())),
              words = static_cast<double>(config.vocab_size);
   const double tokens = static_cast<double>(sequences) * static_cast<double>(length);
   const double layers_of_mlp = config.mlp == Mlp::geglu ? 3 : 2;
@@ -321,13 +321,17 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
              masked = masked_lm || config.head == Head::masked_features;
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const double head = masked_lm ? predicted * tokens * embedded * (hidden + words) : 0;
-  const double embeddings = embedded != hidden ? tokens * embedded * hidden : 0;
-  const double full_layers = masked ? layers - 1 + predicted : layers;
+  const double embeddings = config.embed_dim || embedded != hidden ? tokens * embedded * hidden : 0;
+  const double full_layers = masked && layers > 0 ? layers - 1 + predicted : layers;
   StepFlops flops = {2 * (embeddings + layers * (tokens * projections + convolution) + attention) +
                          2 * full_layers * tokens * rest,
                      2 * head};
   if (config.head == Head::masked_features)
     flops.head = 2 * predicted * tokens * hidden * static_cast<double>(*config.embed_dim);
+  if (config.head == Head::sequence_classification && config.pooling == Pooling::attention) {
+    constexpr auto gates = static_cast<double>(GatedAttentionPooling::gates);
+    flops.head = 2 * tokens * (gates * (2 * hidden + 1) + hidden);
+  }
   if (config.head == Head::replaced_tokens) flops.head += 2 * tokens * hidden * (hidden + 1);
   if (config.generator) {
     const StepFlops generator = step_flops(generator_of(config), sequences, length, predicted);

@@ -280,6 +280,24 @@ TEST(StepFlops, ANarrowEmbeddingHasANarrowHead) {
   EXPECT_DOUBLE_EQ(narrow.layers - wide.layers, 2 * 5 * 128 * 32 * 96) << "the projection";
 }
 
+TEST(StepFlops, AreNeverFewerThanNone) {
+  ModelConfig model = config_of().model;
+  model.num_hidden_layers = 0;
+  EXPECT_EQ(step_flops(model, 5, 128, 0.15).layers, 0);
+  EXPECT_DOUBLE_EQ(step_flops(model, 5, 128, 0.5).head, 5 * 128 * 96 * (96 + 3000));
+}
+
+TEST(StepFlops, OfBagsCountTheProjectionAndTheGates) {
+  ModelConfig model = config_of().model;
+  model.num_hidden_layers = 0;
+  model.head = Head::sequence_classification;
+  model.pooling = Pooling::attention;
+  model.embed_dim = 96;
+  const StepFlops flops = step_flops(model, 5, 128, 0);
+  EXPECT_DOUBLE_EQ(flops.layers, 2.0 * 5 * 128 * 96 * 96);
+  EXPECT_DOUBLE_EQ(flops.head, 2.0 * 5 * 128 * (128 * (96 + 96 + 1) + 96));
+}
+
 TEST(MemoryPlan, CountsTheSequencesOfASample) {
   RunConfig config = config_of();
   config.task.train = {"train.tsv"};
