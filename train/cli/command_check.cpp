@@ -9,6 +9,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/bags.h"
 #include "data/text/match_files.h"
 #include "nn/model.h"
 #include "train/cli/commands.h"
@@ -131,6 +132,19 @@ void add_warmup_warning(CheckReport& report) {
                   *warmup));
 }
 
+/// Warns that tokens, memory and time are not those of the bags, whose length is not known.
+void add_bags_warning(CheckReport& report, const RunSpec& spec) {
+  const bool has_labels = has_task(spec.options);
+  if (!has_labels && !reads_features(spec.options)) return;
+  const TaskConfig task = has_labels ? resolve_task(spec.options.task) : *spec.inputs;
+  if (task.kind == TaskKind::features &&
+      hold_bags(task, task.train, has_labels ? Labelled::required : Labelled::for_parts))
+    report.warnings.push_back(
+        fmt::format("bags are read whole: what is planned is for {} rows (data.sequence_length), "
+                    "with --data for the longest bag",
+                    report.config.data.sequence_length));
+}
+
 /// Reads every number of a set's bags, which must be finite.
 void read_bags(CheckReport& report, const TaskDataset& set) {
   if (set.has_bags()) report.longest_bag = std::max(report.longest_bag, set.counts().longest);
@@ -228,6 +242,9 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   }
   report.parameters = Model(report.config.model).parameters().count();
   add_warmup_warning(report);
+  // Bags are read whole, whatever data.sequence_length is.
+  if (report.longest_bag > 0) report.config.data.sequence_length = report.longest_bag;
+  if (!options.data) add_bags_warning(report, spec);
   return report;
 }
 
@@ -464,10 +481,8 @@ void print(const CheckReport& report) {
 void run(const CheckOptions& options, Device device, Log& log) {
   try {
     CheckReport report = make_report(options, device, log);
-    RunConfig planned = report.config;  // bags are read whole, whatever data.sequence_length is
-    if (report.longest_bag > 0) planned.data.sequence_length = report.longest_bag;
-    if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, planned);
-    if (report.fit) require_fit(*report.fit, planned);
+    if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, report.config);
+    if (report.fit) require_fit(*report.fit, report.config);
     if (options.common.json) {
       fmt::print("{}\n", to_json(report).dump());
     } else {
