@@ -251,9 +251,7 @@ Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext&
     // of all later parameters are final.
     if (run.gradients_final)
       Tape::add_backward_hook([final = run.gradients_final, place = places_[i]] { final(place); });
-    // A constant x stands for frozen parameters alone. The tape records nothing of further frozen
-    // layers, and the first trained one keeps its activations: checkpoint() of a constant is one.
-    if (run.activation_checkpointing && Tape::is_active() && x.requires_grad()) {
+    if (run.activation_checkpointing && Tape::is_active()) {
       x = checkpoint(
           [&layer, batch, rotations, own, of_output](const std::vector<Var>& in) {
             return layer(in[0], batch, rotations, own, of_output);
