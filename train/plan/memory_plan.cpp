@@ -10,6 +10,7 @@
 #include "data/text/words.h"
 #include "nn/model.h"
 #include "train/loop/distillation.h"
+#include "train/optim/parameter_groups.h"
 
 namespace nystrom {
 namespace {
@@ -153,15 +154,24 @@ Activations measure_activations(const RunConfig& config, AttentionKind kind) {
           {constant, by_sequence}};
 }
 
+/// The layers that keep nothing for the backward pass, which does not reach them. Those of a
+/// generator, and those that a teacher compares with its own, are not told apart: all count.
+std::int64_t layers_without_backward(const RunConfig& config) {
+  if (config.model.generator || config.distillation.teacher) return 0;
+  return frozen_layers(Model(config.model).parameters(), config.optimizer);
+}
+
 /// The activations of layers of several kinds: each has its own, and the rest is that of the kind
-/// with the largest.
+/// with the largest. Frozen layers below all that is trained have none, but for one at a time.
 Activations activations_of_kinds(const RunConfig& config) {
   const std::int64_t all = config.model.num_hidden_layers;
+  const std::int64_t first = std::min(layers_without_backward(config), all - 1);
   Activations sum{{least, least}, {0, 0}};
   for (const auto& [kind, name] : enum_names(AttentionKind{})) {
     if (!config.model.has_kind(kind)) continue;
     double layers = 0;
-    for (std::int64_t i = 0; i < all; ++i) layers += config.model.kind_of(i) == kind;
+    for (std::int64_t i = std::max<std::int64_t>(0, first); i < all; ++i)
+      layers += config.model.kind_of(i) == kind;
     const Activations own = measure_activations(config, kind);
     for (int i = 0; i < 2; ++i) {
       sum.rest[i] = std::max(sum.rest[i], own.rest[i]);

@@ -7,6 +7,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
 #include "train/loop/train_step.h"
+#include "train/optim/parameter_groups.h"
 
 namespace nystrom::testing {
 namespace {
@@ -17,6 +18,7 @@ struct Case : Named {
   bool checkpointing = false;
   OptimizerKind optimizer = OptimizerKind::adamw;
   LayerKinds layers = {};
+  std::vector<std::string> frozen = {};
 };
 
 RunConfig config_of(const Case& c = {""}) {
@@ -36,6 +38,8 @@ RunConfig config_of(const Case& c = {""}) {
   config.training.activation_checkpointing = c.checkpointing;
   config.training.batch_size = config.training.micro_batch_size = 5;
   config.optimizer.name = c.optimizer;
+  for (const std::string& parameters : c.frozen)
+    config.optimizer.groups.push_back({parameters, 1, std::nullopt, true});
   return config;
 }
 
@@ -45,6 +49,7 @@ std::int64_t measured_peak(const RunConfig& config) {
   Arena& arena = Arena::of(cpu_device);
   const std::int64_t before = arena.statistics().in_use_bytes;
   Model model(config.model);
+  freeze_parameters(model.parameters(), config.optimizer);
   model.parameters().allocate(config.training.dtype, StoreMode::training);
   model.parameters().initialise(1, 0.02);
   Optimizer optimizer(model.parameters(), config.optimizer);
@@ -100,7 +105,14 @@ INSTANTIATE_TEST_SUITE_P(
                            DType::f32,
                            false,
                            OptimizerKind::adamw,
-                           {{"0-1", AttentionKind::softmax}, {"5", AttentionKind::reformer}}}),
+                           {{"0-1", AttentionKind::softmax}, {"5", AttentionKind::reformer}}},
+                      Case{"frozen_f32",
+                           AttentionKind::nystrom,
+                           DType::f32,
+                           false,
+                           OptimizerKind::adamw,
+                           {},
+                           {"*.embeddings.*", "*.layer.[0-2].*"}}),
     case_name);
 
 MemoryPlan simple_plan() {
