@@ -12,10 +12,22 @@
 
 namespace nystrom {
 
-FixedMemory fixed_memory(const RunConfig& config, std::int64_t elements, int devices) {
+SlabRange largest_range(const RunConfig& config, const ParameterStore& store, int devices) {
+  SlabRange largest{0, store.slab_size()};
+  if (config.training.zero == 0) return largest;
+  const auto bounds =
+      slab_bounds(store.slab_size(), devices, undivided_ranges(store, config.optimizer));
+  largest.end = 0;
+  for (std::size_t r = 1; r < bounds.size(); ++r)
+    if (bounds[r] - bounds[r - 1] > largest.size()) largest = {bounds[r - 1], bounds[r]};
+  return largest;
+}
+
+FixedMemory fixed_memory(const RunConfig& config, const ParameterStore& store, int devices) {
   const TrainingConfig& training = config.training;
-  const std::int64_t exact = size_of(accumulate_dtype(training.dtype)), slab = elements * exact,
-                     own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
+  const std::int64_t exact = size_of(accumulate_dtype(training.dtype)),
+                     elements = store.slab_size(), slab = elements * exact,
+                     own = largest_range(config, store, devices).size() * exact;
   FixedMemory memory;
   memory.weights = elements * size_of(training.dtype);
   memory.masters = is_half(training.dtype) ? own : 0;
@@ -42,8 +54,7 @@ void require_memory(const RunConfig& config, Device device, int processes) {
   const std::int64_t there = machine_memory();
   if (!device.is_cpu() || there == 0) return;
   const Model model(config.model);
-  const std::int64_t needed =
-      fixed_memory(config, model.parameters().slab_size(), processes).total();
+  const std::int64_t needed = fixed_memory(config, model.parameters(), processes).total();
   require_input(needed <= there,
                 "the model's {} parameters need {} in training, and this machine has {}; choose a "
                 "smaller model, or training.dtype bf16",

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/device.h"
+#include "nn/parameter_store.h"
 #include "train/config/config.h"
 
 namespace nystrom {
@@ -24,8 +25,11 @@ struct FixedMemory {
   }
 };
 
-/// The memory of `elements` parameters (ParameterStore::slab_size) that train on `devices` devices.
-FixedMemory fixed_memory(const RunConfig& config, std::int64_t elements, int devices);
+/// The largest range of the slabs that one of `devices` devices updates: all without training.zero.
+SlabRange largest_range(const RunConfig& config, const ParameterStore& store, int devices);
+
+/// The memory of the parameters of `store` that train on `devices` devices.
+FixedMemory fixed_memory(const RunConfig& config, const ParameterStore& store, int devices);
 
 /// The bytes of this machine's memory, or of its container's share if that is less. 0 if unknown.
 std::int64_t machine_memory();

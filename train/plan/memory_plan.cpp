@@ -10,6 +10,7 @@
 #include "data/text/words.h"
 #include "nn/model.h"
 #include "train/loop/distillation.h"
+#include "train/optim/optimizer.h"
 #include "train/optim/parameter_groups.h"
 
 namespace nystrom {
@@ -17,6 +18,12 @@ namespace {
 
 /// Steps are taken on a planned GPU: their tensors have sizes, but neither memory nor values.
 constexpr Device nowhere{Device::Kind::planned};
+
+/// The type of planned steps: f16 has the same size as bf16.
+DType computed_type(const RunConfig& config) {
+  const DType dtype = config.training.dtype;
+  return dtype == DType::f16 ? DType::bf16 : dtype;
+}
 
 void allocate_nowhere(ParameterStore& store, DType dtype, StoreMode mode) {
   store.allocate(dtype, mode, nowhere);
@@ -108,9 +115,7 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   }
   if (has_task(config) || small.head == Head::replaced_tokens) small.head = Head::none;
   Model model(small);
-  const DType dtype = config.training.dtype;
-  /// f16 has the same size as bf16.
-  const DType computed = dtype == DType::f16 ? DType::bf16 : dtype;
+  const DType computed = computed_type(config);
   allocate_nowhere(model.parameters(), computed, StoreMode::training);
   const Distillation distillation = teacher_of(config, small, computed);
   Batch batch;
@@ -203,6 +208,22 @@ Activations activations_of_stages(const RunConfig& config) {
     }
   }
   return largest;
+}
+
+/// What a step of muon holds beside the fixed memory: matrices on their way to being orthogonal.
+std::int64_t memory_of_update(const RunConfig& config, int devices) {
+  if (config.optimizer.name != OptimizerKind::muon) return 0;
+  Model model(config.model);
+  ParameterStore& store = model.parameters();
+  freeze_parameters(store, config.optimizer);
+  const SlabRange range = largest_range(config, store, devices);
+  store.allocate(computed_type(config), StoreMode::training, nowhere, range);
+  Optimizer optimizer(store, config.optimizer, range);
+  Arena& arena = Arena::of(nowhere);
+  const std::int64_t before = arena.statistics().in_use_bytes;
+  arena.reset_peak();
+  optimizer.step(0);
+  return arena.statistics().peak_in_use_bytes - before;
 }
 
 /// The share of tokens that the head reads.
@@ -379,7 +400,8 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const Model model(config.model);
   const std::int64_t elements = model.parameters().slab_size();
   MemoryPlan plan{activations_of_stages(config)};
-  plan.fixed = fixed_memory(config, elements, devices);
+  plan.fixed = fixed_memory(config, model.parameters(), devices);
+  plan.update = memory_of_update(config, devices);
   plan.share = largest_share(config.training.batch_size, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
@@ -401,6 +423,7 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
           {"activations", plan.activations(micro_batch)},
           {"activations_per_layer",
            plan.activations_of_layers(micro_batch) / std::max<std::int64_t>(1, plan.layers)},
+          {"update", plan.update_beyond_activations(micro_batch)},
           {"total", plan.total(micro_batch)}};
 }
 
@@ -446,6 +469,7 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
                    text(layers / std::max<std::int64_t>(1, plan.layers))),
        layers);
   line("activations of the rest", all - layers);
+  line("the optimizer's step, beyond activations", plan.update_beyond_activations(batch));
   line(fmt::format("in all, with micro_batch_size {}{}", batch,
                    batch > plan.share ? fmt::format(", {} at once", plan.share) : ""),
        plan.total(batch));

@@ -3,6 +3,7 @@
 // planned GPU, which computes nothing, and their memory is extrapolated linearly in both numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -25,6 +26,8 @@ struct Activations {
 struct MemoryPlan : Activations {
   FixedMemory fixed = {};
   std::int64_t layers = 0;
+  /// Temporaries of the optimizer's step, which begins when the activations are gone.
+  std::int64_t update = 0;
   /// The largest number of samples of a step that a device has. No more are in its micro-batches;
   /// an evaluation takes micro-batches as they are.
   std::int64_t share = std::numeric_limits<std::int64_t>::max();
@@ -38,8 +41,11 @@ struct MemoryPlan : Activations {
   std::int64_t activations(std::int64_t micro_batch) const;
   /// Those among them that are of layers.
   std::int64_t activations_of_layers(std::int64_t micro_batch) const;
+  std::int64_t update_beyond_activations(std::int64_t micro_batch) const {
+    return std::max<std::int64_t>(0, update - activations(micro_batch));
+  }
   std::int64_t total(std::int64_t micro_batch) const {
-    return fixed.total() + activations(micro_batch);
+    return fixed.total() + activations(micro_batch) + update_beyond_activations(micro_batch);
   }
   /// The largest number of samples that fit into `memory`, up to `limit`; 0 if one does not fit.
   std::int64_t largest_micro_batch(std::int64_t memory, std::int64_t limit) const;
