@@ -93,6 +93,17 @@ void features_pass(const Model& model, const Batch& batch, const RunContext& run
   tape.backward(model.masked_features(batch.input, rows, targets, 1, run));
 }
 
+/// The same of a task: from its logits, or from the hidden states that a text's vector is of.
+void task_pass(const Model& model, Batch batch, RunContext run) {
+  run.logits_only = true;
+  Tape tape;
+  const ModelOutput out = model(std::move(batch.input), run);
+  const Var result = out.logits.defined()         ? out.logits
+                     : out.start_logits.defined() ? out.start_logits + out.end_logits
+                                                  : out.last_hidden_state;
+  tape.backward(result, Tensor::full(result.shape(), 1, result.dtype(), nowhere));
+}
+
 /// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the
 /// parameters. All `layers` layers have the attention `kind`. A generator's pass counts in full, as
 /// its activations last until that of the model has ended.
@@ -113,11 +124,14 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
     return measure(of_generator, kind, layers, sequences) +
            measure(of_model, kind, layers, sequences);
   }
-  if (has_task(config) || small.head == Head::replaced_tokens) small.head = Head::none;
+  if (small.head == Head::replaced_tokens) small.head = Head::none;
+  small.pairs = Pairs::joined;  // whose head reads single sequences
   Model model(small);
   const DType computed = computed_type(config);
   allocate_nowhere(model.parameters(), computed, StoreMode::training);
   const Distillation distillation = teacher_of(config, small, computed);
+  Arena& arena = Arena::of(nowhere);
+  const std::int64_t before = arena.statistics().in_use_bytes;
   Batch batch;
   batch.input = input_of(config, sequences);
   batch.labels = labels_of(config, sequences);
@@ -125,17 +139,13 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   std::iota(ids.begin(), ids.end(), std::int64_t{0});
   const RunContext run{true, config.training.activation_checkpointing, 0, 0,
                        Tensor::from(ids, {sequences})};
-  Arena& arena = Arena::of(nowhere);
-  const std::int64_t before = arena.statistics().in_use_bytes;
   arena.reset_peak();
   if (small.head == Head::masked_lm) {
     pretraining_pass(model, distillation, batch, run);
   } else if (small.head == Head::masked_features) {
     features_pass(model, batch, run);
   } else {
-    Tape tape;
-    const Var hidden = model(batch.input, run).last_hidden_state;
-    tape.backward(hidden, Tensor::full(hidden.shape(), 1, hidden.dtype(), nowhere));
+    task_pass(model, std::move(batch), run);
   }
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
 }
@@ -235,6 +245,21 @@ double predicted_share(const RunConfig& config) {
 bool lists_choices(const TaskConfig& resolved) {
   return resolved.kind == TaskKind::choice && resolved.columns.choices.size() < 2 &&
          resolved.labels.empty();
+}
+
+/// Whether the number of a task's labels is not known: the files list them.
+bool lists_labels(const RunConfig& config, const TaskConfig& resolved) {
+  const bool labelled = resolved.kind == TaskKind::classification ||
+                        resolved.kind == TaskKind::tokens || resolved.kind == TaskKind::features;
+  return labelled && config.model.labels == ModelConfig{}.labels;
+}
+
+/// The run with the labels that its task names.
+RunConfig with_labels(RunConfig config) {
+  if (!has_task(config)) return config;
+  const TaskConfig task = resolve_task(config.task);
+  if (!task.labels.empty() && lists_labels(config, task)) config.model.labels = task.labels;
+  return config;
 }
 
 /// The largest number of a step's `samples` that one of `devices` devices has.
@@ -396,7 +421,8 @@ std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t l
   return fits;
 }
 
-MemoryPlan plan_memory(const RunConfig& config, int devices) {
+MemoryPlan plan_memory(const RunConfig& given, int devices) {
+  const RunConfig config = with_labels(given);
   const Model model(config.model);
   const std::int64_t elements = model.parameters().slab_size();
   MemoryPlan plan{activations_of_stages(config)};
@@ -473,8 +499,12 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   line(fmt::format("in all, with micro_batch_size {}{}", batch,
                    batch > plan.share ? fmt::format(", {} at once", plan.share) : ""),
        plan.total(batch));
-  if (has_task(config) && lists_choices(resolve_task(config.task)))
+  if (!has_task(config)) return lines;
+  const TaskConfig task = resolve_task(config.task);
+  if (lists_choices(task))
     lines.push_back("  for two choices: nystrom check counts those that the files list");
+  if (lists_labels(with_labels(config), task))
+    lines.push_back("  for two labels: nystrom check --data counts those of the files");
   return lines;
 }
 

@@ -56,8 +56,9 @@ struct MemoryPlan : Activations {
 std::int64_t sequences_of_sample(const RunConfig& config);
 
 /// Makes the plan for `devices` devices. Takes neither time nor memory to speak of, whatever the
-/// size of the run. For a task only its encoder is planned.
-MemoryPlan plan_memory(const RunConfig& config, int devices);
+/// size of the run. A task has the labels that it or the model names, else two, and describe() says
+/// so.
+MemoryPlan plan_memory(const RunConfig& given, int devices);
 
 /// The plan as bytes by name, with their sum, for programs.
 std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan,
