@@ -56,6 +56,7 @@ struct Fit {
 struct CheckReport {
   RunConfig config;
   std::int64_t parameters = 0;
+  bool vocabulary_unknown = false;        // the tokenizer decides it: the numbers are the most
   std::optional<std::int64_t> sequences;  // of the training data; unknown before tokenization
   double passes = 0;                      // over them
   std::optional<CorpusStatistics> data;
@@ -204,6 +205,9 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
     corpus = prepare_corpus(spec, log, alone);
   else if (!spec.inputs)
     corpus = cached_corpus(spec, log);
+  report.vocabulary_unknown = !corpus && !spec.tokenizer &&
+                              spec.options.vocab_size_from_tokenizer &&
+                              !spec.options.tokenizer.train.vocab_size;
   if (!corpus) return;
   report.config = with_tokenizer(spec, corpus->tokenizer).options;
   if (data) {
@@ -336,6 +340,7 @@ Json to_json(const CheckReport& report) {
   Json json = {
       {"ok", true},
       {"parameters", report.parameters},
+      {"vocabulary_unknown", report.vocabulary_unknown},
       {"steps", training.steps || report.sequences
                     ? Json(total_steps(training, report.sequences.value_or(0)))
                     : Json()},
@@ -456,7 +461,8 @@ void print(const CheckReport& report) {
   const TrainingConfig& training = report.config.training;
   const std::int64_t length = report.config.data.sequence_length,
                      sequences = training.batch_size * sequences_of_sample(report.config);
-  fmt::print("ok\nparameters: {}\n", report.parameters);
+  fmt::print("ok\nparameters: {}{}\n", report.parameters,
+             report.vocabulary_unknown ? " at most; the tokenizer is not trained yet" : "");
   const std::string extent = training.steps ? fmt::format("{} steps", *training.steps)
                                             : fmt::format("{} epochs", training.epochs.value_or(1));
   fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
