@@ -79,9 +79,10 @@ TaskSetStatistics report_set(const TaskDataset& data) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < data.size(); ++i) lengths.push_back(data.sample(i).full_length);
   if (lengths.empty()) return report;
-  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>((lengths.size() - 1) / 2);
-  std::nth_element(lengths.begin(), middle, lengths.end());
-  report.median_length = *middle;
+  std::ranges::sort(lengths);
+  const std::size_t last = lengths.size() - 1;
+  report.median_length =
+      (static_cast<double>(lengths[last / 2]) + static_cast<double>(lengths[(last + 1) / 2])) / 2;
   return report;
 }
 

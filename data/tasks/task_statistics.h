@@ -25,7 +25,7 @@ struct TaskSetStatistics {
   std::int64_t values = 0;                     ///< number of regression values
   double smallest = 0, mean = 0, largest = 0;  ///< … of these values
   /// The median length of a sample in tokens or steps, before anything was cut.
-  std::int64_t median_length = 0;
+  double median_length = 0;
   std::int64_t duplicates = 0;      ///< examples with the same inputs as an earlier one
   std::int64_t contradictions = 0;  ///< duplicates with another label
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
@@ -102,9 +103,10 @@ class DocumentCounter {
     report_.longest = lengths_.rbegin()->first;
     std::int64_t passed = 0;
     for (const auto& [length, count] : lengths_) {
-      passed += count;
-      report_.median = length;
-      if (2 * passed >= report_.documents) break;
+      const std::int64_t before = std::exchange(passed, passed + count);
+      // Of an even number of documents two are in the middle.
+      for (const std::int64_t place : {(report_.documents - 1) / 2, report_.documents / 2})
+        if (before <= place && place < passed) report_.median += static_cast<double>(length) / 2;
     }
     return report_;
   }

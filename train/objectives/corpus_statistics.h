@@ -15,10 +15,11 @@ struct DocumentStatistics {
   /// The text that was read. With data.validation_fraction it includes both data sets.
   TextStatistics text;
   std::int64_t documents = 0, tokens = 0;
-  std::int64_t median = 0, longest = 0;  ///< length of a document in tokens
-  std::int64_t cut = 0;                  ///< documents that are split over several sequences
-  std::int64_t dropped = 0;              ///< remainders of documents too short for a sequence
-  std::int64_t unknown = 0;              ///< unknown tokens
+  double median = 0;         ///< length of a document in tokens
+  std::int64_t longest = 0;  ///< the same
+  std::int64_t cut = 0;      ///< documents that are split over several sequences
+  std::int64_t dropped = 0;  ///< remainders of documents too short for a sequence
+  std::int64_t unknown = 0;  ///< unknown tokens
   std::int64_t sequences = 0;
 };
 

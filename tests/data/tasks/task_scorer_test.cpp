@@ -275,6 +275,7 @@ TEST(TaskStatistics, SaysWhatIsCutAndNamesTheFirst) {
                                 labelled({{"a", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y"});
   EXPECT_EQ(describe_cut(TaskKind::classification, texts.counts(), 16),
             "1 cut to 16 tokens (50.0 %; the first: the example 'abcdefghijklmnopq')");
+  EXPECT_EQ(task_statistics(texts, texts).train.median_length, (3 + 19) / 2.0);
   Example example{.text = "abcdefgh", .pair = "xyz"};
   const auto questions = dataset_of(task_of(TaskKind::questions), {example});
   EXPECT_EQ(
