@@ -45,6 +45,7 @@ struct AttentionVariant {
 struct ModelFindings {
   ModelConfig config;
   std::int64_t sequences = 0, length = 0, loss_sequences = 0, loss_tokens = 0;
+  double studied_length = 0;  // the mean of the sequences whose matrices are looked into
   std::vector<AttentionVariant> variants;         // the unchanged model first, then exact attention
   std::vector<std::vector<HeadFindings>> layers;  // [layer][head]
 };
@@ -248,6 +249,8 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
       ++layer;
     };
     const auto at = static_cast<std::size_t>(s * findings.loss_sequences / findings.sequences);
+    findings.studied_length +=
+        static_cast<double>(sequences[at].tokens) / static_cast<double>(findings.sequences);
     model->masked_lm_logits(sequences[at].input, {0}, run);
     progress(s + 1, total);
   }
@@ -469,8 +472,8 @@ std::vector<std::string> verdict_of(const ModelFindings& findings) {
                         return head.effective_rank;
                       })).median;
   lines.push_back(
-      fmt::format("the median exact attention matrix has an effective rank of {:.0f} of {}", rank,
-                  findings.length));
+      fmt::format("the median exact attention matrix has an effective rank of {:.0f} of {:.0f}",
+                  rank, findings.studied_length));
   return lines;
 }
 
