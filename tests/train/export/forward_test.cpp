@@ -274,7 +274,6 @@ TEST(Forward, WithoutAPaddingTokenEveryRowIsTrained) {
     const auto results = by_name(run_forward(*model, inputs, true));
     const Tensor words = results.at("grad.nystromformer.embeddings.word_embeddings.weight");
     EXPECT_EQ(largest(words.slice(0, 0, 1).contiguous()) > 0, !padding);
-    EXPECT_EQ(largest(words.slice(0, 5, 6).contiguous()), 0) << "it stands at padding";
   }
 }
 
