@@ -327,7 +327,7 @@ void with_processes(const CommonOptions& options,
     if (communicator->is_first())
       fail(current_failure());
     else
-      let_first_speak(three_seconds);
+      let_first_speak(std::chrono::seconds(10));  // it ends too, on a busy machine later
     throw Interrupted("");
   } catch (const ProcessLost&) {
     communicator->end_all(fail(current_failure()));
