@@ -67,37 +67,5 @@ TEST(PseudoInverse, FirstIterateContracts) {
   }
 }
 
-/// Raw scores of rank r, approximated with the first rows as landmarks.
-Tensor raw_approximation(const Var& q, const Var& k, std::int64_t landmarks) {
-  const Var qs = slice(q, 0, 0, landmarks), ks = slice(k, 0, 0, landmarks);
-  const Var inverse = pseudo_inverse_exact(matmul(qs, transposed(ks)));
-  return matmul(matmul(q, transposed(ks)), matmul(inverse, matmul(qs, transposed(k)))).value();
-}
-
-TEST(PseudoInverse, RawScoresAreExactFromTheirRankOn) {
-  constexpr std::int64_t length = 24, rank = 5;
-  const Var q = random_normal({length, rank}, 31), k = random_normal({length, rank}, 32);
-  const Tensor scores = matmul(q, transposed(k)).value();
-  for (std::int64_t landmarks = 1; landmarks <= length; ++landmarks) {
-    const double difference = relative_difference(raw_approximation(q, k, landmarks), scores);
-    if (landmarks < rank) {
-      EXPECT_GT(difference, 1e-2) << landmarks;
-    } else {
-      EXPECT_LE(difference, 1e-10) << landmarks;
-    }
-  }
-}
-
-TEST(PseudoInverse, OneLandmarkOfRawScoresIsExactInItsRowAndColumn) {
-  const Var q = random_normal({9, 4}, 33), k = random_normal({9, 4}, 34);
-  const Tensor scores = matmul(q, transposed(k)).value(), got = raw_approximation(q, k, 1);
-  EXPECT_LE(
-      relative_difference(got.slice(0, 0, 1).contiguous(), scores.slice(0, 0, 1).contiguous()),
-      1e-10);
-  EXPECT_LE(
-      relative_difference(got.slice(1, 0, 1).contiguous(), scores.slice(1, 0, 1).contiguous()),
-      1e-10);
-}
-
 }  // namespace
 }  // namespace nystrom::testing

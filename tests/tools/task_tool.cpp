@@ -19,10 +19,10 @@
 
 #include "core/check.h"
 #include "data/tasks/listops.h"
-#include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/task_statistics.h"
 #include "data/tokenizers/tokenizer_folder.h"
+#include "tests/data/tasks/metric_cases.h"
 
 namespace nystrom {
 namespace {
@@ -216,50 +216,6 @@ void features(const Arguments& arguments) {
   }
   const Json targets = file.labels().empty() ? Json(file.values()) : Json(file.labels());
   fmt::print("{}\n", Json{{"features", samples}, {"targets", targets}}.dump());
-}
-
-Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
-
-Json metrics_of_case(const Json& test) {
-  const std::string kind = test["kind"];
-  if (kind == "classes") {
-    const auto truth = test["truth"].get<std::vector<std::int64_t>>(),
-               predicted = test["predicted"].get<std::vector<std::int64_t>>();
-    const PrecisionRecall binary = binary_f1(truth, predicted);
-    return {{"accuracy", accuracy(truth, predicted)},
-            {"precision", binary.precision},
-            {"recall", binary.recall},
-            {"f1", binary.f1},
-            {"f1_macro", macro_f1(truth, predicted)},
-            {"matthews", matthews_correlation(truth, predicted)}};
-  }
-  if (kind == "label_sets") {
-    const LabelSets sets{test["labels"], test["truth"], test["predicted"], test["scores"]};
-    return {{"f1_micro", micro_f1(sets)},
-            {"f1_macro", macro_f1(sets)},
-            {"mean_average_precision", mean_average_precision(sets)},
-            {"exact_match", subset_accuracy(sets)}};
-  }
-  if (kind == "values") {
-    const auto truth = test["truth"].get<std::vector<double>>(),
-               predicted = test["predicted"].get<std::vector<double>>();
-    return {{"pearson", number(pearson_correlation(truth, predicted))},
-            {"spearman", number(spearman_correlation(truth, predicted))}};
-  }
-  if (kind == "answers") {
-    const auto truths = test["truth"].get<std::vector<std::string>>();
-    const AnswerScore score = score_answer(truths, test["predicted"].get<std::string>());
-    return {{"exact", score.exact},
-            {"f1", score.f1},
-            {"normalized", normalize_answer(test["predicted"].get<std::string>())}};
-  }
-  using Sentences = std::vector<std::vector<std::string>>;
-  const EntityScores scores =
-      score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
-  return {{"precision", scores.spans.precision},
-          {"recall", scores.spans.recall},
-          {"f1", scores.spans.f1},
-          {"accuracy", scores.accuracy}};
 }
 
 void metrics() {
