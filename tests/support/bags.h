@@ -1,66 +1,37 @@
 // Bags of features as files, and a toy task on them.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <hdf5.h>
-
 #include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
+#include "tests/support/array_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 
-/// The half-precision type of HDF5 files.
-inline hid_t half_type() {
-  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
-  H5Tset_fields(type, 15, 10, 5, 0, 10);
-  H5Tset_size(type, 2);
-  H5Tset_ebias(type, 15);
-  return type;
-}
-
-/// Writes an array of an HDF5 file. With `chunk_rows` it can grow and has chunks of as many rows.
-inline void put(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& shape,
-                const std::vector<double>& values, hsize_t chunk_rows = 0) {
-  const hid_t options = H5Pcreate(H5P_DATASET_CREATE);
-  std::vector<hsize_t> most = shape, chunk = shape;
-  if (chunk_rows > 0) {
-    most[0] = H5S_UNLIMITED;
-    chunk[0] = chunk_rows;
-    H5Pset_chunk(options, static_cast<int>(chunk.size()), chunk.data());
-  }
-  const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), most.data());
-  const hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, options, H5P_DEFAULT);
-  if (H5Tequal(type, H5T_STD_I64LE) > 0 || H5Tget_size(type) != 2) {
-    EXPECT_GE(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
-  } else {
-    std::vector<f16> halves;
-    for (const double value : values) halves.emplace_back(static_cast<float>(value));
-    EXPECT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, halves.data()), 0);
-  }
-  H5Dclose(set);
-  H5Sclose(space);
-  H5Pclose(options);
-}
-
-/// Writes `features` [rows, width], and `coords` on a grid 10 wide, as other programs do.
+/// Writes `features` [rows, width], and `coords` on a grid 10 wide, as other programs do. With
+/// `chunk_rows` the arrays can grow and have chunks of as many rows.
 inline void write_bag(const std::filesystem::path& path, hsize_t width,
                       const std::vector<double>& features, hid_t type = H5T_IEEE_F32LE,
                       hsize_t chunk_rows = 32) {
-  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   const hsize_t rows = features.size() / width;
-  put(file, "features", type, {rows, width}, features, chunk_rows);
   std::vector<double> coords;
   for (hsize_t i = 0; i < rows; ++i) {
     coords.push_back(static_cast<double>(256 * (i % 10)));
     coords.push_back(static_cast<double>(256 * (i / 10)));
   }
-  put(file, "coords", H5T_STD_I64LE, {rows, 2}, coords, chunk_rows);
-  H5Fclose(file);
+  const bool grows = chunk_rows > 0;
+  const auto in_chunks = [&](hsize_t columns) {
+    return [=](hid_t options) {
+      const hsize_t chunk[] = {chunk_rows, columns};
+      if (grows) H5Pset_chunk(options, 2, chunk);
+    };
+  };
+  ArrayFile(path)
+      .add("features", type, {rows, width}, features, in_chunks(width), grows)
+      .add("coords", H5T_STD_I64LE, {rows, 2}, coords, in_chunks(2), grows);
 }
 
 /// The rows of a bag that carry the signal: 1 of 20, from row 3 on.

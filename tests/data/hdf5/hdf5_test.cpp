@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "core/rng.h"
+#include "tests/support/array_file.h"
 #include "tests/support/temporary_folder.h"
 
 /// The library leaks a buffer when a full disk makes closing a file fail.
@@ -48,10 +49,7 @@ std::vector<T> read_array(const Hdf5File& file, const std::string& name, StoredI
 /// Also infinities, NaNs and denormal numbers keep their bits.
 TEST(Hdf5, GivesHalfPrecisionNumbersAsTheyAre) {
   const TemporaryFolder folder;
-  const hid_t half = H5Tcopy(H5T_IEEE_F32LE);
-  H5Tset_fields(half, 15, 10, 5, 0, 10);
-  H5Tset_size(half, 2);
-  H5Tset_ebias(half, 15);
+  const hid_t half = testing::half_type();
   std::vector<std::uint16_t> all(65536);
   std::iota(all.begin(), all.end(), std::uint16_t{0});
   for (const H5T_order_t order : {H5T_ORDER_LE, H5T_ORDER_BE}) {

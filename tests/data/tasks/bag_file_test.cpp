@@ -13,12 +13,6 @@ namespace {
 
 using Values = std::vector<double>;
 
-Values counting(std::size_t count) {
-  Values values;
-  for (std::size_t i = 0; i < count; ++i) values.push_back(0.5 * static_cast<double>(i) - 3);
-  return values;
-}
-
 template <class T>
 std::string bytes_of(const Values& values) {
   std::string bytes;
@@ -53,15 +47,17 @@ Values read(const BagFile& file, DType dtype) {
 
 TEST(BagFile, ReadsEveryForm) {
   const TemporaryFolder folder;
-  const Values values = counting(70);
+  const Values values = counting(70, -3);
   write_bag(folder / "f32.h5", 7, values);
   write_bag(folder / "f64.h5", 7, values, H5T_IEEE_F64LE, 1);
   write_bag(folder / "f16.h5", 7, values, half_type(), 3);
   write_bag(folder / "whole.hdf5", 7, values, H5T_IEEE_F32BE, 0);
-  const hid_t file =
-      H5Fcreate((folder / "one.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, values, 1);
-  H5Fclose(file);
+  const auto in_one_chunk = [](hid_t options) {
+    const hsize_t chunk[] = {1, 10, 7};
+    H5Pset_chunk(options, 3, chunk);
+  };
+  ArrayFile(folder / "one.h5")
+      .add("features", H5T_IEEE_F32LE, {1, 10, 7}, values, in_one_chunk, true);
   write_bytes(folder / "f16.npy", npy("<f2", "10, 7", bytes_of<f16>(values)));
   write_bytes(folder / "f32.npy", npy("<f4", "10, 7", bytes_of<float>(values)));
   write_bytes(folder / "f64.npy", npy("<f8", "1, 10, 7", bytes_of<double>(values)));
@@ -96,10 +92,11 @@ TEST(BagFile, ReadsEveryForm) {
 TEST(BagFile, IsOneOfOneSampleWithoutLabels) {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::vector<std::string>& others) {
-    const hid_t file = H5Fcreate((folder / name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, counting(70));
-    for (const std::string& other : others) put(file, other.c_str(), H5T_IEEE_F32LE, {1}, {1});
-    H5Fclose(file);
+    {
+      ArrayFile file(folder / name);
+      file.add("features", H5T_IEEE_F32LE, {1, 10, 7}, counting(70));
+      for (const std::string& other : others) file.add(other.c_str(), H5T_IEEE_F32LE, {1}, {1});
+    }
     EXPECT_FALSE(is_bag_file(folder / name)) << "for a task of samples";
     return is_bag_file(folder / name, true);
   };
@@ -123,9 +120,7 @@ TEST(BagFile, RefusesAFileThatIsOpenForWriting) {
   const TemporaryFolder folder;
   const hid_t newest = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_libver_bounds(newest, H5F_LIBVER_V110, H5F_LIBVER_LATEST);
-  const hid_t file = H5Fcreate((folder / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, newest);
-  put(file, "features", H5T_IEEE_F32LE, {10, 7}, counting(70));
-  H5Fclose(file);
+  ArrayFile(folder / "x.h5", newest).add("features", H5T_IEEE_F32LE, {10, 7}, counting(70));
   H5Pclose(newest);
   EXPECT_EQ(BagFile(folder / "x.h5").rows(), 10);
   std::string bytes = read_bytes(folder / "x.h5");
@@ -160,11 +155,9 @@ TEST(BagFile, RefusesCoordsThatLoseDigits) {
   const TemporaryFolder folder;
   const double exact = 9007199254740991;  // 2^53 - 1
   for (const double last : {exact, exact + 1, 9223372036854775808.0}) {
-    const hid_t file =
-        H5Fcreate((folder / "a.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    put(file, "features", H5T_IEEE_F32LE, {2, 1}, {1, 2});
-    put(file, "coords", H5T_STD_U64LE, {2, 2}, {0, 0, 0, last});
-    H5Fclose(file);
+    ArrayFile(folder / "a.h5")
+        .add("features", H5T_IEEE_F32LE, {2, 1}, {1, 2})
+        .add("coords", H5T_STD_U64LE, {2, 2}, {0, 0, 0, last});
     EXPECT_EQ(message_of([&] { BagFile(folder / "a.h5").coords(); }),
               last == exact ? ""
                             : (folder / "a.h5").string() +
@@ -186,7 +179,7 @@ std::string refusal(const TemporaryFolder& folder, const std::string& name,
 
 TEST(BagFile, RefusesOtherForms) {
   const TemporaryFolder folder;
-  const Values values = counting(6);
+  const Values values = counting(6, -3);
   const std::string data = bytes_of<float>(values);
   EXPECT_EQ(refusal(folder, "a.npy", "no array at all"), ": is no npy file");
   expect_says(refusal(folder, "a.npy", npy("<f4", "3, 2", data, "True")),
@@ -223,9 +216,7 @@ TEST(BagFile, RefusesOtherForms) {
       ": tensor features is I64, expected F16, BF16, F32 or F64");
   EXPECT_EQ(refusal(folder, "a.safetensors", safetensors("{}", "")),
             ": there is no tensor 'features'; the file holds 0 others");
-  const hid_t file = H5Fcreate((folder / "b.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  put(file, "feats", H5T_IEEE_F32LE, {3, 2}, values);
-  H5Fclose(file);
+  ArrayFile(folder / "b.h5").add("feats", H5T_IEEE_F32LE, {3, 2}, values);
   EXPECT_EQ(message_of([&] { BagFile bag(folder / "b.h5"); }),
             (folder / "b.h5").string() + ": there is no array 'features'; the file holds 'feats'");
 }
@@ -237,10 +228,9 @@ TEST(BagFile, RefusesWhatTellsPadding) {
   const std::string remedy =
       "' is not read: every row of a bag counts; write the rows that are no padding, without it";
   for (const std::string name : {"mask", "length", "lengths", "attention_mask"}) {
-    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    put(file, "features", H5T_IEEE_F32LE, {1, 10, 7}, counting(70));
-    put(file, name.c_str(), H5T_STD_U8LE, {1}, {9});
-    H5Fclose(file);
+    ArrayFile(path)
+        .add("features", H5T_IEEE_F32LE, {1, 10, 7}, counting(70))
+        .add(name.c_str(), H5T_STD_U8LE, {1}, {9});
     EXPECT_EQ(message_of([&] { BagFile bag(path); }), path.string() + ": '" + name + remedy);
   }
   EXPECT_EQ(refusal(folder, "a.safetensors",

@@ -191,10 +191,9 @@ TEST_F(Bags, FilesOfBagsNeedNoTableWithoutLabels) {
 /// What a file is depends on what the model learned, not on its ending.
 TEST_F(Bags, ATaskOfBagsReadsThemWholeAndOneOfSamplesCutsThem) {
   const auto write = [&](const char* name, const std::vector<hsize_t>& shape, bool labelled) {
-    const hid_t file = H5Fcreate((folder_ / name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    put(file, "features", H5T_IEEE_F32LE, shape, std::vector<double>(120, 1));
-    if (labelled) put(file, "labels", H5T_STD_I64LE, {1}, {1});
-    H5Fclose(file);
+    ArrayFile file(folder_ / name);
+    file.add("features", H5T_IEEE_F32LE, shape, std::vector<double>(120, 1));
+    if (labelled) file.add("labels", H5T_STD_I64LE, {1}, {1});
   };
   write("samples.h5", {3, 10, 4}, false);
   write("rows.h5", {30, 4}, false);

@@ -14,6 +14,7 @@
 
 #include "data/tasks/task_loader.h"
 #include "data/tasks/task_scorer.h"
+#include "tests/support/array_file.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/named.h"
 #include "tests/support/temporary_folder.h"
@@ -23,40 +24,9 @@ namespace {
 
 using Values = std::vector<double>;
 using Sizes = std::vector<hsize_t>;
-using Create = std::function<void(hid_t)>;
-
-/// Writes arrays into a new file, which the destructor closes.
-class Writer {
- public:
-  explicit Writer(const std::filesystem::path& path, hid_t access = H5P_DEFAULT,
-                  hid_t creation = H5P_DEFAULT)
-      : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access)) {}
-  ~Writer() { H5Fclose(file_); }
-  hid_t file() const { return file_; }
-
-  void add(const char* name, hid_t type, const Sizes& shape, const Values& values,
-           const Create& create = {}) {
-    const hid_t options = H5Pcreate(H5P_DATASET_CREATE),
-                space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-    if (create) create(options);
-    const hid_t set = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, options, H5P_DEFAULT);
-    ASSERT_GE(set, 0);
-    if (!values.empty())
-      H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
-    H5Dclose(set);
-    H5Sclose(space);
-    H5Pclose(options);
-  }
-
- private:
-  hid_t file_;
-};
-
-Values counting(std::size_t count) {
-  Values values;
-  for (std::size_t i = 0; i < count; ++i) values.push_back(0.5 * static_cast<double>(i));
-  return values;
-}
+using testing::ArrayFile;
+using testing::counting;
+using Create = ArrayFile::Create;
 
 std::vector<float> read_sample(const FeatureFile& file, std::int64_t sample) {
   std::vector<float> features(static_cast<std::size_t>(file.length(sample) * file.width()));
@@ -76,7 +46,7 @@ TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
   const TemporaryFolder folder;
   for (const auto& create : {Create(), Create(packed)}) {
     {
-      Writer writer(folder / "a.h5");
+      ArrayFile writer(folder / "a.h5");
       writer.add("features", create ? H5T_IEEE_F64LE : H5T_IEEE_F32LE, {3, 4, 5}, counting(60),
                  create);
       writer.add("lengths", H5T_STD_I64LE, {3}, {4, 1, 2});
@@ -97,14 +67,6 @@ TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
 }
 
 // ---- Forms --------------------------------------------------------------------------------------
-
-hid_t half_type() {
-  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
-  H5Tset_fields(type, 15, 10, 5, 0, 10);
-  H5Tset_size(type, 2);
-  H5Tset_ebias(type, 15);
-  return type;
-}
 
 hid_t big_endian(hid_t type) {
   H5Tset_order(type, H5T_ORDER_BE);
@@ -130,8 +92,8 @@ struct Form : testing::Named {
 /// off.
 std::vector<Form> forms() {
   return {
-      {"Half", half_type()},
-      {"BigEndianHalf", big_endian(half_type())},
+      {"Half", testing::half_type()},
+      {"BigEndianHalf", big_endian(testing::half_type())},
       {"BrainFloat", brain_float_type()},
       {"Double", H5T_IEEE_F64LE},
       {"LongDouble", H5T_NATIVE_LDOUBLE},
@@ -198,12 +160,10 @@ TEST_P(FeatureForms, AreRead) {
   if (GetParam().file) GetParam().file(access, creation);
   Values values(24);
   std::iota(values.begin(), values.end(), 0);
-  {
-    Writer writer(folder / "a.h5", access, creation);
-    writer.add("features", GetParam().type, {2, 3, 4}, values, GetParam().create);
-    writer.add("lengths", H5T_STD_I64BE, {2}, {3, 1});
-    writer.add("values", H5T_STD_I16LE, {2}, {-1, 7});
-  }
+  ArrayFile(folder / "a.h5", access, creation)
+      .add("features", GetParam().type, {2, 3, 4}, values, GetParam().create)
+      .add("lengths", H5T_STD_I64BE, {2}, {3, 1})
+      .add("values", H5T_STD_I16LE, {2}, {-1, 7});
   H5Pclose(access);
   H5Pclose(creation);
   const FeatureFile file(folder / "a.h5");
@@ -218,7 +178,7 @@ TEST(FeatureFiles, ManySamplesInAChunkOfAFragileFilterAreRead) {
   const TemporaryFolder folder;
   Values values(1000 * 500);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 97);
-  Writer(folder / "a.h5")
+  ArrayFile(folder / "a.h5")
       .add("features", H5T_IEEE_F32LE, {1000, 1, 500}, values, [](hid_t options) {
         const hsize_t chunk[] = {1000, 1, 500};
         H5Pset_chunk(options, 3, chunk);
@@ -230,7 +190,7 @@ TEST(FeatureFiles, ManySamplesInAChunkOfAFragileFilterAreRead) {
 TEST(FeatureFiles, MayBeNamedByLinksWithinTheFile) {
   const TemporaryFolder folder;
   {
-    Writer writer(folder / "a.h5");
+    ArrayFile writer(folder / "a.h5");
     writer.add("data", H5T_IEEE_F32LE, {1, 1, 2}, {1, 2});
     H5Lcreate_soft("/data", writer.file(), "features", H5P_DEFAULT, H5P_DEFAULT);
   }
@@ -252,12 +212,10 @@ TEST(FeatureFiles, PackedWithLzfAreRead) {
 
 TEST(FeatureFiles, BecomeBatches) {
   const TemporaryFolder folder;
-  {
-    Writer writer(folder / "a.h5");
-    writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
-    writer.add("lengths", H5T_STD_I32LE, {2}, {1, 3});
-    writer.add("values", H5T_IEEE_F64LE, {2}, {1.5, -2});
-  }
+  ArrayFile(folder / "a.h5")
+      .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
+      .add("lengths", H5T_STD_I32LE, {2}, {1, 3})
+      .add("values", H5T_IEEE_F64LE, {2}, {1.5, -2});
   TaskConfig task{.kind = TaskKind::features};
   const auto data = std::make_shared<TaskDataset>(TaskDataset::read_features(
       resolve_task(task), {(folder / "a.h5").string()}, Labelled::required, {}, 2));
@@ -274,11 +232,9 @@ TEST(FeatureFiles, BecomeBatches) {
 
 TEST(FeatureFiles, NumberTheirClasses) {
   const TemporaryFolder folder;
-  {
-    Writer writer(folder / "a.h5");
-    writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
-    writer.add("labels", H5T_STD_I32LE, {2}, {3, 0});
-  }
+  ArrayFile(folder / "a.h5")
+      .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
+      .add("labels", H5T_STD_I32LE, {2}, {3, 0});
   TaskConfig task{.kind = TaskKind::features};
   const std::vector<std::string> files{(folder / "a.h5").string()};
   const auto data =
@@ -294,7 +250,7 @@ TEST(FeatureFiles, NumberTheirClasses) {
 TEST(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
   const TemporaryFolder folder;
   {
-    const Writer writer(folder / "a.h5");
+    const ArrayFile writer(folder / "a.h5");
     const hsize_t sizes[] = {3, 4, 4}, first[] = {2, 4, 4}, begin[] = {0, 0, 0};
     const hid_t space = H5Screate_simple(3, sizes, nullptr), part = H5Scopy(space),
                 memory = H5Screate_simple(3, first, nullptr),
@@ -318,11 +274,9 @@ TEST(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
 
 TEST(FeatureFiles, OfOneClassTeachNothing) {
   const TemporaryFolder folder;
-  {
-    Writer writer(folder / "a.h5");
-    writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
-    writer.add("labels", H5T_STD_I32LE, {2}, {0, 0});
-  }
+  ArrayFile(folder / "a.h5")
+      .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
+      .add("labels", H5T_STD_I32LE, {2}, {0, 0});
   const TaskConfig task = resolve_task({.kind = TaskKind::features});
   const std::vector<std::string> files{(folder / "a.h5").string()};
   EXPECT_EQ(
@@ -332,11 +286,9 @@ TEST(FeatureFiles, OfOneClassTeachNothing) {
 
 TEST(FeatureFiles, ColumnsFarFromZeroAreCoarseInHalfTypes) {
   const TemporaryFolder folder;
-  {
-    Writer writer(folder / "a.h5");
-    writer.add("features", H5T_IEEE_F32LE, {2, 2, 2}, {1000, 0, 1000.5, 1, 1001, 2, 1000.25, 3});
-    writer.add("labels", H5T_STD_I32LE, {2}, {0, 1});
-  }
+  ArrayFile(folder / "a.h5")
+      .add("features", H5T_IEEE_F32LE, {2, 2, 2}, {1000, 0, 1000.5, 1, 1001, 2, 1000.25, 3})
+      .add("labels", H5T_STD_I32LE, {2}, {0, 1});
   const TaskDataset data =
       TaskDataset::read_features(resolve_task({.kind = TaskKind::features}),
                                  {(folder / "a.h5").string()}, Labelled::required, {}, 8);
@@ -354,14 +306,14 @@ TEST(FeatureFiles, ColumnsFarFromZeroAreCoarseInHalfTypes) {
 // ---- Rejected files -----------------------------------------------------------------------------
 
 struct Refused : testing::Named {
-  std::function<void(Writer&)> fill;
+  std::function<void(ArrayFile&)> fill;
   const char* message;  // after "DIR/a.h5: "
 };
 
 /// Writes an array, and valid features before one that is not theirs.
-std::function<void(Writer&)> with(const char* name, hid_t type, const Sizes& shape,
-                                  const Values& values) {
-  return [=](Writer& writer) {
+std::function<void(ArrayFile&)> with(const char* name, hid_t type, const Sizes& shape,
+                                     const Values& values) {
+  return [=](ArrayFile& writer) {
     if (std::string_view(name) != "features")
       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
     writer.add(name, type, shape, values);
@@ -371,7 +323,7 @@ std::function<void(Writer&)> with(const char* name, hid_t type, const Sizes& sha
 std::vector<Refused> refused() {
   return {
       {"no_features",
-       [](Writer& writer) {
+       [](ArrayFile& writer) {
          writer.add("x", H5T_IEEE_F32LE, {2}, {1, 2});
        },
        "there is no array 'features'; the file holds 'x'"},
@@ -398,13 +350,13 @@ std::vector<Refused> refused() {
       {"value_beyond_f32", with("values", H5T_IEEE_F64LE, {2}, {1e39, 0}),
        "values[0] is 1e+39, expected a finite number up to 1e18"},
       {"two_targets",
-       [](Writer& writer) {
+       [](ArrayFile& writer) {
          with("values", H5T_IEEE_F64LE, {2}, {0, 1})(writer);
          writer.add("labels", H5T_STD_I8LE, {2}, {0, 1});
        },
        "it holds 'labels' and 'values'; only one of them can be predicted"},
       {"not_finite",
-       [](Writer& writer) {
+       [](ArrayFile& writer) {
          Values values = counting(12);
          values[9] = NAN;
          writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
@@ -421,7 +373,7 @@ TEST_P(RefusedFeatures, WithOneLine) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "a.h5";
   {
-    Writer writer(path);
+    ArrayFile writer(path);
     GetParam().fill(writer);
   }
   const auto read_all = [&] {
@@ -470,11 +422,9 @@ bool is_refused(const std::filesystem::path& path) {
 
 TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
   const TemporaryFolder folder;
-  {
-    Writer writer(folder / "a.h5");
-    writer.add("features", H5T_IEEE_F32LE, {3, 4, 5}, counting(60), packed);
-    writer.add("lengths", H5T_STD_I64LE, {3}, {4, 4, 4});
-  }
+  ArrayFile(folder / "a.h5")
+      .add("features", H5T_IEEE_F32LE, {3, 4, 5}, counting(60), packed)
+      .add("lengths", H5T_STD_I64LE, {3}, {4, 4, 4});
   const std::string whole = read_bytes(folder / "a.h5");
   const std::vector<bool> has_checksum = bytes_of_chunks(folder / "a.h5");
   std::fstream file(folder / "a.h5", std::ios::binary | std::ios::in | std::ios::out);
@@ -527,15 +477,12 @@ TEST(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
   const TemporaryFolder folder;
   const auto path = folder / "a.h5";
   const auto error_with = [&](const std::string& chunk, unsigned skipped) {
-    {
-      Writer writer(path);
-      writer.add("features", H5T_IEEE_F32LE, {2, 2, 2}, counting(8), [](hid_t options) {
-        const hsize_t sizes[] = {1, 2, 2};
-        H5Pset_chunk(options, 3, sizes);
-        H5Pset_shuffle(options);
-        H5Pset_deflate(options, 6);
-      });
-    }
+    ArrayFile(path).add("features", H5T_IEEE_F32LE, {2, 2, 2}, counting(8), [](hid_t options) {
+      const hsize_t sizes[] = {1, 2, 2};
+      H5Pset_chunk(options, 3, sizes);
+      H5Pset_shuffle(options);
+      H5Pset_deflate(options, 6);
+    });
     store_chunk(path, chunk, skipped);
     try {
       const FeatureFile file(path);
@@ -570,7 +517,7 @@ TEST(FeatureFiles, OverwrittenWhileOpenAreReadAnew) {
   const auto write = [&](const char* name, const Sizes& shape, double first) {
     Values values(shape[0] * shape[1] * shape[2]);
     std::iota(values.begin(), values.end(), first);
-    Writer(folder / name).add("features", H5T_IEEE_F32LE, shape, values, packed);
+    ArrayFile(folder / name).add("features", H5T_IEEE_F32LE, shape, values, packed);
   };
   write("a.h5", {2, 3, 2}, 0);
   write("b.h5", {4, 2, 2}, 100);
@@ -588,7 +535,7 @@ TEST(FeatureFiles, ReplacedWhileOpenStayTheFileThatWasOpened) {
   for (const auto& [name, last] : {std::pair("a.h5", 11.0), std::pair("b.h5", 7.0)}) {
     Values values = counting(12);
     values.back() = last;
-    Writer(folder / name).add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
+    ArrayFile(folder / name).add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
   }
   const FeatureFile before(folder / "a.h5");
   std::filesystem::rename(folder / "b.h5", folder / "a.h5");

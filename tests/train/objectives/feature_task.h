@@ -1,14 +1,13 @@
 // A toy task on feature sequences.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <hdf5.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "tests/support/array_file.h"
 
 namespace nystrom::testing {
 
@@ -19,34 +18,20 @@ inline std::vector<double> write_features(const std::filesystem::path& path, boo
   constexpr hsize_t steps = 8, width = 3;
   std::minstd_rand random(seed);
   std::normal_distribution<float> normal;
-  std::vector<float> features, values;
-  std::vector<std::int64_t> lengths, labels;
+  std::vector<double> features, lengths, labels, values;
   for (hsize_t i = 0; i < samples; ++i) {
-    lengths.push_back(static_cast<std::int64_t>(1 + random() % steps));
+    lengths.push_back(static_cast<double>(1 + random() % steps));
     for (hsize_t j = 0; j < steps * width; ++j) features.push_back(normal(random));
-    const float last = features[(i * steps + static_cast<hsize_t>(lengths.back()) - 1) * width];
-    labels.push_back(last > 0);
-    values.push_back(last);
+    values.push_back(features[(i * steps + static_cast<hsize_t>(lengths.back()) - 1) * width]);
+    labels.push_back(values.back() > 0);
   }
-  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  const auto put = [&](const char* name, hid_t type, const std::vector<hsize_t>& shape,
-                       const void* data) {
-    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-    const hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    EXPECT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), 0);
-    H5Dclose(set);
-    H5Sclose(space);
-  };
-  put("features", H5T_NATIVE_FLOAT, {samples, steps, width}, features.data());
-  put("lengths", H5T_NATIVE_INT64, {samples}, lengths.data());
-  if (classes) {
-    put("labels", H5T_NATIVE_INT64, {samples}, labels.data());
-  } else {
-    put("values", H5T_NATIVE_FLOAT, {samples}, values.data());
-  }
-  H5Fclose(file);
-  return classes ? std::vector<double>(labels.begin(), labels.end())
-                 : std::vector<double>(values.begin(), values.end());
+  const std::vector<double>& targets = classes ? labels : values;
+  ArrayFile(path)
+      .add("features", H5T_NATIVE_FLOAT, {samples, steps, width}, features)
+      .add("lengths", H5T_NATIVE_INT64, {samples}, lengths)
+      .add(classes ? "labels" : "values", classes ? H5T_NATIVE_INT64 : H5T_NATIVE_FLOAT, {samples},
+           targets);
+  return targets;
 }
 
 inline const std::string features_model =
