@@ -17,6 +17,17 @@
 
 namespace nystrom {
 
+/// Returns the message of the InputError that `f` throws, or "no error".
+template <class F>
+std::string input_error(F&& f) {
+  try {
+    f();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 /// A new empty folder for the running test, with a unique name. It is removed with its contents.
 class TemporaryFolder {
  public:
@@ -37,6 +48,12 @@ class TemporaryFolder {
   }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   const std::filesystem::path& path() const { return path_; }
+  /// `text` with DIR in place of the folder's path.
+  std::string with_dir(std::string text) const {
+    const std::string path = path_.string();
+    for (std::size_t at; (at = text.find(path)) != text.npos;) text.replace(at, path.size(), "DIR");
+    return text;
+  }
 
  private:
   std::filesystem::path path_;
@@ -45,6 +62,12 @@ class TemporaryFolder {
 /// A test with a folder of its own.
 class FolderTest : public ::testing::Test {
  protected:
+  /// The message of the InputError that `f` throws, with DIR for the folder, or "no error".
+  template <class F>
+  std::string error_in_dir(const F& f) const {
+    return folder_.with_dir(input_error(f));
+  }
+
   TemporaryFolder folder_;
 };
 
@@ -76,17 +99,6 @@ inline std::vector<std::string> paths_below(const std::filesystem::path& folder)
     paths.push_back(entry.path().string());
   std::ranges::sort(paths);
   return paths;
-}
-
-/// Returns the message of the InputError that `f` throws, or "no error".
-template <class F>
-std::string input_error(F&& f) {
-  try {
-    f();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace nystrom

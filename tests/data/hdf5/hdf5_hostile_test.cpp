@@ -68,36 +68,37 @@ hid_t enum_type() {
   return type;
 }
 
-TEST(Hdf5Hostile, RefusesWhatHoldsNoNumbers) {
-  const TemporaryFolder folder;
-  const auto path = folder / "x.h5";
+class Hdf5Hostile : public FolderTest {
+ protected:
+  const std::filesystem::path path_ = folder_ / "x.h5";
+};
+
+TEST_F(Hdf5Hostile, RefusesWhatHoldsNoNumbers) {
   for (const auto& [type, name] :
        {std::pair(H5T_C_S1, "strings"), std::pair(H5Tcreate(H5T_OPAQUE, 2), "opaque values"),
         std::pair(H5T_STD_B16LE, "bit fields"), std::pair(compound_type(), "compound values"),
         std::pair(enum_type(), "enums (such as NumPy's bool)"),
         std::pair(H5T_STD_REF_OBJ, "references")}) {
-    make_file(path, [of = type](hid_t file) { add_array(file, of); });
-    EXPECT_EQ(refusal(path), std::string("'x': the elements are ") + name +
-                                 "; only integers and floating-point numbers are read");
+    make_file(path_, [of = type](hid_t file) { add_array(file, of); });
+    EXPECT_EQ(refusal(path_), std::string("'x': the elements are ") + name +
+                                  "; only integers and floating-point numbers are read");
   }
-  make_file(path, [](hid_t file) {
+  make_file(path_, [](hid_t file) {
     H5Gclose(H5Gcreate2(file, "x", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   });
-  EXPECT_EQ(refusal(path), "'x': is a group, expected an array");
-  make_file(path, [](hid_t file) {
+  EXPECT_EQ(refusal(path_), "'x': is a group, expected an array");
+  make_file(path_, [](hid_t file) {
     const hid_t space = H5Screate(H5S_NULL);
     H5Dclose(H5Dcreate2(file, "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     H5Sclose(space);
   });
-  EXPECT_EQ(refusal(path), "'x': it is empty");
+  EXPECT_EQ(refusal(path_), "'x': it is empty");
 }
 
 /// As xarray and GDAL write them.
-TEST(Hdf5Hostile, RefusesPackedAndMissingNumbers) {
-  const TemporaryFolder folder;
-  const auto path = folder / "x.h5";
+TEST_F(Hdf5Hostile, RefusesPackedAndMissingNumbers) {
   const auto refusal_of = [&](const char* attribute, double value) {
-    make_file(path, [&](hid_t file) {
+    make_file(path_, [&](hid_t file) {
       add_array(file);
       const hid_t array = H5Dopen2(file, "x", H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
       const hid_t id =
@@ -107,7 +108,7 @@ TEST(Hdf5Hostile, RefusesPackedAndMissingNumbers) {
       H5Sclose(space);
       H5Dclose(array);
     });
-    return refusal(path);
+    return refusal(path_);
   };
   EXPECT_EQ(refusal_of("scale_factor", 0.5),
             "'x': its numbers are packed (scale_factor 0.5, add_offset 0); write them unpacked");
@@ -120,28 +121,28 @@ TEST(Hdf5Hostile, RefusesPackedAndMissingNumbers) {
 }
 
 /// No link and no storage leads into another file, though it exists and has the array.
-TEST(Hdf5Hostile, NeverReadsOtherFiles) {
-  const TemporaryFolder folder;
-  const auto path = folder / "x.h5", other = folder / "other.h5";
+TEST_F(Hdf5Hostile, NeverReadsOtherFiles) {
+  const auto other = folder_ / "other.h5";
   make_file(other, [](hid_t file) { add_array(file); });
-  make_file(path, [&](hid_t file) {
+  make_file(path_, [&](hid_t file) {
     H5Lcreate_external(other.c_str(), "/x", file, "x", H5P_DEFAULT, H5P_DEFAULT);
   });
-  EXPECT_EQ(refusal(path),
+  EXPECT_EQ(refusal(path_),
             "'x': it lies in another file, which is not read; copy it into this file");
-  make_file(path, [&](hid_t file) {
+  make_file(path_, [&](hid_t file) {
     H5Lcreate_external(other.c_str(), "/x", file, "y", H5P_DEFAULT, H5P_DEFAULT);
     H5Lcreate_soft("/y", file, "x", H5P_DEFAULT, H5P_DEFAULT);
   });
-  EXPECT_TRUE(refusal(path).starts_with("'x' cannot be read: ")) << refusal(path);
+  EXPECT_TRUE(refusal(path_).starts_with("'x' cannot be read: ")) << refusal(path_);
   const std::string elsewhere =
       "'x': external and virtual storage are not read; copy the data into an array of its own";
-  make_file(path, [&](hid_t file) {
-    add_array(file, H5T_STD_U16LE, 100,
-              [&](hid_t creation) { H5Pset_external(creation, (folder / "raw").c_str(), 0, 200); });
+  make_file(path_, [&](hid_t file) {
+    add_array(file, H5T_STD_U16LE, 100, [&](hid_t creation) {
+      H5Pset_external(creation, (folder_ / "raw").c_str(), 0, 200);
+    });
   });
-  EXPECT_EQ(refusal(path), elsewhere);
-  make_file(path, [&](hid_t file) {
+  EXPECT_EQ(refusal(path_), elsewhere);
+  make_file(path_, [&](hid_t file) {
     add_array(file, H5T_STD_U16LE, 100, [&](hid_t creation) {
       const hsize_t rows = 100;
       const hid_t space = H5Screate_simple(1, &rows, nullptr);
@@ -149,35 +150,32 @@ TEST(Hdf5Hostile, NeverReadsOtherFiles) {
       H5Sclose(space);
     });
   });
-  EXPECT_EQ(refusal(path), elsewhere);
+  EXPECT_EQ(refusal(path_), elsewhere);
 }
 
 void in_chunks(hid_t creation, hsize_t rows) { H5Pset_chunk(creation, 1, &rows); }
 
 /// A filter that a plugin would bring.
-TEST(Hdf5Hostile, NamesFiltersThatAreNotBuiltIn) {
-  const TemporaryFolder folder;
+TEST_F(Hdf5Hostile, NamesFiltersThatAreNotBuiltIn) {
   const auto keep = [](unsigned, std::size_t, const unsigned*, std::size_t bytes, std::size_t*,
                        void**) { return bytes; };
   const H5Z_class2_t filter{H5Z_CLASS_T_VERS, 32100, 1, 1, "own", nullptr, nullptr, keep};
   H5Zregister(&filter);
-  make_file(folder / "x.h5", [](hid_t file) {
+  make_file(path_, [](hid_t file) {
     add_array(file, H5T_STD_U16LE, 100, [](hid_t creation) {
       in_chunks(creation, 10);
       H5Pset_filter(creation, 32100, 0, 0, nullptr);
     });
   });
   H5Zunregister(32100);
-  EXPECT_EQ(refusal(folder / "x.h5"),
+  EXPECT_EQ(refusal(path_),
             "'x': packed with filter 32100 (own), which is not built in; write it with "
             "compression='gzip'");
 }
 
-TEST(Hdf5Hostile, RefusesSizesBeforeItReservesMemory) {
-  const TemporaryFolder folder;
-  const auto path = folder / "x.h5";
+TEST_F(Hdf5Hostile, RefusesSizesBeforeItReservesMemory) {
   const auto make = [&](hid_t type, hsize_t rows, hsize_t chunk) {
-    make_file(path, [&](hid_t file) {
+    make_file(path_, [&](hid_t file) {
       const hid_t creation = H5Pcreate(H5P_DATASET_CREATE),
                   space = H5Screate_simple(1, &rows, nullptr);
       in_chunks(creation, chunk);
@@ -194,7 +192,7 @@ TEST(Hdf5Hostile, RefusesSizesBeforeItReservesMemory) {
       H5Dclose(array);
       H5Pclose(creation);
     });
-    return refusal(path);
+    return refusal(path_);
   };
   EXPECT_EQ(make(H5T_STD_U8LE, hsize_t{1} << 40, 1 << 10).substr(0, 33),
             "'x': declares 1099511627776 bytes");
@@ -205,20 +203,18 @@ TEST(Hdf5Hostile, RefusesSizesBeforeItReservesMemory) {
   EXPECT_EQ(make(H5T_STD_U8LE, 1000, 1000), "no error");
 }
 
-TEST(Hdf5Hostile, RefusesOtherFormats) {
-  const TemporaryFolder folder;
-  const auto path = folder / "x.h5";
-  write_bytes(path, "");
-  EXPECT_EQ(refusal(path), "not an HDF5 file");
-  write_bytes(path, std::string(1000, 'x'));
-  EXPECT_EQ(refusal(path), "not an HDF5 file");
-  EXPECT_EQ(refusal(folder.path()), "is not a regular file");
-  make_file(path, [](hid_t file) { add_array(file, H5T_STD_U16LE, 100, {}, "other"); });
-  EXPECT_EQ(refusal(path), "no array");
+TEST_F(Hdf5Hostile, RefusesOtherFormats) {
+  write_bytes(path_, "");
+  EXPECT_EQ(refusal(path_), "not an HDF5 file");
+  write_bytes(path_, std::string(1000, 'x'));
+  EXPECT_EQ(refusal(path_), "not an HDF5 file");
+  EXPECT_EQ(refusal(folder_.path()), "is not a regular file");
+  make_file(path_, [](hid_t file) { add_array(file, H5T_STD_U16LE, 100, {}, "other"); });
+  EXPECT_EQ(refusal(path_), "no array");
 }
 
 /// A file as the writer writes it, with a chunk that is not full.
-class DamagedHdf5 : public ::testing::Test {
+class DamagedHdf5 : public Hdf5Hostile {
  protected:
   void SetUp() override {
     Hdf5Writer file(path_);
@@ -234,8 +230,6 @@ class DamagedHdf5 : public ::testing::Test {
     return refusal(path_);
   }
 
-  TemporaryFolder folder_;
-  std::filesystem::path path_ = folder_ / "x.h5";
   std::string original_;
 };
 

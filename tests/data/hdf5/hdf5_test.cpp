@@ -46,16 +46,17 @@ std::vector<T> read_array(const Hdf5File& file, const std::string& name, StoredI
   return values;
 }
 
+using Hdf5 = FolderTest;
+
 /// Also infinities, NaNs and denormal numbers keep their bits.
-TEST(Hdf5, GivesHalfPrecisionNumbersAsTheyAre) {
-  const TemporaryFolder folder;
+TEST_F(Hdf5, GivesHalfPrecisionNumbersAsTheyAre) {
   const hid_t half = testing::half_type();
   std::vector<std::uint16_t> all(65536);
   std::iota(all.begin(), all.end(), std::uint16_t{0});
   for (const H5T_order_t order : {H5T_ORDER_LE, H5T_ORDER_BE}) {
     H5Tset_order(half, order);
     const hid_t file =
-        H5Fcreate((folder / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        H5Fcreate((folder_ / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     const hsize_t sizes[] = {256, 256};
     const hid_t space = H5Screate_simple(2, sizes, nullptr),
                 set = H5Dcreate2(file, "x", half, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
@@ -65,7 +66,7 @@ TEST(Hdf5, GivesHalfPrecisionNumbersAsTheyAre) {
     H5Dclose(set);
     H5Sclose(space);
     H5Fclose(file);
-    const Hdf5File read(std::make_shared<const InputFile>(InputFile::open(folder / "x.h5")));
+    const Hdf5File read(std::make_shared<const InputFile>(InputFile::open(folder_ / "x.h5")));
     const Hdf5Array array = read.find("x", 0).value();
     EXPECT_TRUE(array.is_half());
     std::vector<f16> halves(65536);
@@ -78,18 +79,16 @@ TEST(Hdf5, GivesHalfPrecisionNumbersAsTheyAre) {
   H5Tclose(half);
 }
 
-TEST(Hdf5, RefusesMoreRowsThanAnnounced) {
-  const TemporaryFolder folder;
-  Hdf5Writer file(folder / "x.h5");
+TEST_F(Hdf5, RefusesMoreRowsThanAnnounced) {
+  Hdf5Writer file(folder_ / "x.h5");
   file.add("x", StoredInteger::u8, 4, 10);
   EXPECT_NO_THROW(file.append("x", std::as_bytes(std::span("123456789"))));
   EXPECT_THROW(file.append("x", std::as_bytes(std::span("1"))), Error);
 }
 
-TEST(Hdf5, ReadsBackEveryTypeAndPlace) {
-  const TemporaryFolder folder;
+TEST_F(Hdf5, ReadsBackEveryTypeAndPlace) {
   {
-    Hdf5Writer file(folder / "x.h5");
+    Hdf5Writer file(folder_ / "x.h5");
     write_array(file, "bytes", StoredInteger::u8, values_of<std::uint8_t>(5000, 1), 512, 5000);
     write_array(file, "shorts", StoredInteger::u16, values_of<std::uint16_t>(15000, 2), 10, 40000);
     write_array(file, "ints", StoredInteger::u32, values_of<std::uint32_t>(3, 3), 4096, 3);
@@ -97,7 +96,7 @@ TEST(Hdf5, ReadsBackEveryTypeAndPlace) {
     write_array(file, "empty", StoredInteger::u64, std::vector<std::uint64_t>{}, 64, 1 << 20);
     file.commit();
   }
-  const Hdf5File file(std::make_shared<const InputFile>(InputFile::open(folder / "x.h5")));
+  const Hdf5File file(std::make_shared<const InputFile>(InputFile::open(folder_ / "x.h5")));
   EXPECT_EQ(file.names(), (std::vector<std::string>{"bytes", "empty", "ints", "longs", "shorts"}));
   EXPECT_FALSE(file.find("other", 0).has_value());
   EXPECT_EQ(read_array<std::uint8_t>(file, "bytes", StoredInteger::u8),
@@ -123,35 +122,30 @@ TEST(Hdf5, ReadsBackEveryTypeAndPlace) {
   EXPECT_THROW(longs.read(-1, StoredInteger::u64, two), Error);
 }
 
-TEST(Hdf5, SameContentSameBytes) {
-  const TemporaryFolder folder;
+TEST_F(Hdf5, SameContentSameBytes) {
   for (const char* name : {"a.h5", "b.h5"}) {
-    Hdf5Writer file(folder / name);
+    Hdf5Writer file(folder_ / name);
     write_array(file, "x", StoredInteger::u16, values_of<std::uint16_t>(12345, 7), 1000, 1 << 20);
     file.commit();
   }
-  EXPECT_EQ(read_bytes(folder / "a.h5"), read_bytes(folder / "b.h5"));
+  EXPECT_EQ(read_bytes(folder_ / "a.h5"), read_bytes(folder_ / "b.h5"));
 }
 
-TEST(Hdf5, LeavesNothingUnlessCommitted) {
-  const TemporaryFolder folder;
+TEST_F(Hdf5, LeavesNothingUnlessCommitted) {
   {
-    Hdf5Writer file(folder / "x.h5");
+    Hdf5Writer file(folder_ / "x.h5");
     write_array(file, "x", StoredInteger::u16, values_of<std::uint16_t>(12345, 7), 1000, 1 << 20);
-    EXPECT_FALSE(std::filesystem::exists(folder / "x.h5"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "x.h5"));
   }
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST(Hdf5, NamesWhatCannotBeWritten) {
-  const TemporaryFolder folder;
-  const auto path = folder / "absent" / "x.h5";
-  EXPECT_EQ(input_error([&] { Hdf5Writer file(path); }),
-            path.string() + ": cannot create: No such file or directory");
+TEST_F(Hdf5, NamesWhatCannotBeWritten) {
+  EXPECT_EQ(error_in_dir([&] { Hdf5Writer file(folder_ / "absent/x.h5"); }),
+            "DIR/absent/x.h5: cannot create: No such file or directory");
 }
 
-TEST(Hdf5, AFullDiskIsAnErrorThatLeavesNothing) {
-  const TemporaryFolder folder;
+TEST_F(Hdf5, AFullDiskIsAnErrorThatLeavesNothing) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -159,17 +153,16 @@ TEST(Hdf5, AFullDiskIsAnErrorThatLeavesNothing) {
   for (const rlim_t limit : {100u, 5000u, 30000u, 60000u}) {
     const rlimit small{limit, before.rlim_max};
     setrlimit(RLIMIT_FSIZE, &small);
-    const std::string message = input_error([&] {
-      Hdf5Writer file(folder / "x.h5");
+    const std::string message = error_in_dir([&] {
+      Hdf5Writer file(folder_ / "x.h5");
       write_array(file, "x", StoredInteger::u32, values_of<std::uint32_t>(100000, 7), 1000,
                   1 << 20);
       file.commit();
     });
     setrlimit(RLIMIT_FSIZE, &before);
-    EXPECT_TRUE(message.starts_with((folder / "x.h5").string() + ": cannot ") &&
-                message.ends_with(": File too large"))
+    EXPECT_TRUE(message.starts_with("DIR/x.h5: cannot ") && message.ends_with(": File too large"))
         << message;
-    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
   }
   std::signal(SIGXFSZ, handler);
 }

@@ -65,7 +65,7 @@ TEST(SampleOrder, WorksAtAnySize) {
   EXPECT_GT(*seen.rbegin(), std::int64_t{1} << 39);
 }
 
-class LoaderTest : public ::testing::Test {
+class LoaderTest : public FolderTest {
  protected:
   void SetUp() override {
     std::vector<std::size_t> lengths;
@@ -78,7 +78,6 @@ class LoaderTest : public ::testing::Test {
                42};
   }
 
-  TemporaryFolder folder_;
   MaskedSamples source_;
 };
 

@@ -58,7 +58,7 @@ TEST(SourceOrder, RefusesASourceThatIsNeverDrawn) {
             "a source has 1e-11 of the weight of all, at least 1e-10 expected");
 }
 
-class MixtureTest : public ::testing::Test {
+class MixtureTest : public FolderTest {
  protected:
   MaskedSamples source(const char* name, const std::vector<std::size_t>& lengths,
                        std::optional<double> weight) {
@@ -92,8 +92,6 @@ class MixtureTest : public ::testing::Test {
     }
     return counts;
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(MixtureTest, WeightsDecideHowOftenASourceIsDrawn) {

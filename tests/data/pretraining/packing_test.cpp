@@ -22,20 +22,28 @@ std::vector<Ranges> all_ranges(const Packing& packing) {
   return result;
 }
 
-TEST(Packing, CutsDocumentsAndDropsShortRemains) {
-  const TemporaryFolder folder;
-  write_set(folder / "x", documents_of({8, 9, 10, 1, 2, 17}));
-  const Packing packing(open_set(folder / "x"), {.sequence_length = 10});
+/// Several shards and index blocks, with a few long documents.
+TokenLists many_documents() {
+  std::vector<std::size_t> lengths;
+  for (std::uint64_t i = 0; i < 5000; ++i)
+    lengths.push_back(1 + mix64(i) % (i % 100 == 0 ? 300 : 30));
+  return documents_of(lengths);
+}
+
+using PackingTest = FolderTest;
+
+TEST_F(PackingTest, CutsDocumentsAndDropsShortRemains) {
+  write_set(folder_ / "x", documents_of({8, 9, 10, 1, 2, 17}));
+  const Packing packing(open_set(folder_ / "x"), {.sequence_length = 10});
   EXPECT_EQ(all_ranges(packing),
             (std::vector<Ranges>{
                 {{0, 8}}, {{8, 8}}, {{17, 8}}, {{25, 2}}, {{28, 2}}, {{30, 8}}, {{38, 8}}}));
 }
 
-TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
-  const TemporaryFolder folder;
+TEST_F(PackingTest, JoinsDocumentsWithSepWhenAsked) {
   const TokenLists documents{{11, 12, 13}, {14}, {15, 16, 17, 18, 19, 20}, {21}};
-  write_set(folder / "x", documents);
-  const Packing packing(open_set(folder / "x"), {.sequence_length = 6, .cross_documents = true});
+  write_set(folder_ / "x", documents);
+  const Packing packing(open_set(folder_ / "x"), {.sequence_length = 6, .cross_documents = true});
   // The token stream is: 11 12 13 s | 14 s 15 16 | 17 18 19 20 | s 21
   ASSERT_EQ(packing.size(), 4);
   EXPECT_EQ(packing.ids(0), (std::vector<std::int64_t>{2, 11, 12, 13, 3}));
@@ -45,29 +53,27 @@ TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
 }
 
 /// Tokenizers without cls and sep, as of bytes, put nothing around a piece.
-TEST(Packing, LeavesPiecesAloneWithoutClsAndSep) {
-  const TemporaryFolder folder;
+TEST_F(PackingTest, LeavesPiecesAloneWithoutClsAndSep) {
   TokenSetInfo info = small_info();
   info.special.cls = info.special.sep = no_id;
-  write_set(folder / "x", {{11, 12, 13}, {14, 15}, {16, 17}}, default_shard_tokens, info);
-  const Packing packing(open_set(folder / "x"), {.sequence_length = 4});
+  write_set(folder_ / "x", {{11, 12, 13}, {14, 15}, {16, 17}}, default_shard_tokens, info);
+  const Packing packing(open_set(folder_ / "x"), {.sequence_length = 4});
   EXPECT_EQ(packing.ids(0), (std::vector<std::int64_t>{11, 12, 13}));
   EXPECT_EQ(packing.ids(1), (std::vector<std::int64_t>{14, 15}));
-  const Packing isolated(open_set(folder / "x"), {.sequence_length = 4, .isolated = true});
+  const Packing isolated(open_set(folder_ / "x"), {.sequence_length = 4, .isolated = true});
   EXPECT_EQ(isolated.ids(1), (std::vector<std::int64_t>{14, 15, 16, 17}));
   EXPECT_EQ(isolated.most_sequences(), 2);
   for (const PackingOptions& needs_sep :
        {PackingOptions{.sequence_length = 4, .cross_documents = true},
         PackingOptions{.sequence_length = 4, .reserved = 1}})
-    EXPECT_EQ(input_error([&] { Packing(open_set(folder / "x"), needs_sep); }),
+    EXPECT_EQ(input_error([&] { Packing(open_set(folder_ / "x"), needs_sep); }),
               "packing: the tokenizer has no sep token, which would stand between documents or "
               "segments; set data.cross_documents and masking.sentence_order to false");
 }
 
-TEST(Packing, IsolatesPiecesThatShareASample) {
-  const TemporaryFolder folder;
-  write_set(folder / "x", documents_of({2, 3, 1, 2, 8, 9, 4, 2}));
-  const Packing packing(open_set(folder / "x"), {.sequence_length = 10, .isolated = true});
+TEST_F(PackingTest, IsolatesPiecesThatShareASample) {
+  write_set(folder_ / "x", documents_of({2, 3, 1, 2, 8, 9, 4, 2}));
+  const Packing packing(open_set(folder_ / "x"), {.sequence_length = 10, .isolated = true});
   EXPECT_EQ(
       all_ranges(packing),
       (std::vector<Ranges>{{{0, 2}, {2, 3}}, {{6, 2}}, {{8, 8}}, {{16, 8}}, {{25, 4}, {29, 2}}}));
@@ -78,13 +84,9 @@ TEST(Packing, IsolatesPiecesThatShareASample) {
   EXPECT_EQ(packing.most_sequences(), 2);
 }
 
-TEST(Packing, IsolatedPiecesAreThoseOfSequencesAlone) {
-  const TemporaryFolder folder;
-  std::vector<std::size_t> lengths;
-  for (std::uint64_t i = 0; i < 5000; ++i)
-    lengths.push_back(1 + mix64(i) % (i % 100 == 0 ? 300 : 30));
-  write_set(folder / "x", documents_of(lengths), 10000);
-  const auto set = open_set(folder / "x");
+TEST_F(PackingTest, IsolatedPiecesAreThoseOfSequencesAlone) {
+  write_set(folder_ / "x", many_documents(), 10000);
+  const auto set = open_set(folder_ / "x");
   const Packing alone(set, {.sequence_length = 64}),
       isolated(set, {.sequence_length = 64, .isolated = true});
   Ranges pieces;
@@ -102,10 +104,9 @@ TEST(Packing, IsolatedPiecesAreThoseOfSequencesAlone) {
   EXPECT_LT(isolated.size(), alone.size() / 2);
 }
 
-TEST(Packing, SamplesAreClsTokensSep) {
-  const TemporaryFolder folder;
-  write_set(folder / "x", {{11, 12, 13, 14, 15}});
-  const Packing packing(open_set(folder / "x"), {.sequence_length = 5});
+TEST_F(PackingTest, SamplesAreClsTokensSep) {
+  write_set(folder_ / "x", {{11, 12, 13, 14, 15}});
+  const Packing packing(open_set(folder_ / "x"), {.sequence_length = 5});
   ASSERT_EQ(packing.size(), 2);
   EXPECT_EQ(packing.ids(0), (std::vector<std::int64_t>{2, 11, 12, 13, 3}));
   EXPECT_EQ(packing.ids(1), (std::vector<std::int64_t>{2, 14, 15, 3}));
@@ -113,15 +114,12 @@ TEST(Packing, SamplesAreClsTokensSep) {
   EXPECT_THROW(packing.ids(-1), Error);
 }
 
-/// Many documents in several shards and index blocks, compared with a simple implementation.
+/// Compared with a simple implementation.
 class ManyDocuments : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ManyDocuments, EqualThePlainRule) {
   const TemporaryFolder folder;
-  std::vector<std::size_t> lengths;
-  for (std::uint64_t i = 0; i < 5000; ++i)
-    lengths.push_back(1 + mix64(i) % (i % 100 == 0 ? 300 : 30));
-  const TokenLists documents = documents_of(lengths);
+  const TokenLists documents = many_documents();
   write_set(folder / "x", documents, 10000);
   const Packing packing(open_set(folder / "x"),
                         {.sequence_length = 34, .cross_documents = GetParam()});
@@ -157,10 +155,9 @@ INSTANTIATE_TEST_SUITE_P(Packing, ManyDocuments, ::testing::Bool(), [](const aut
   return std::string(test.param ? "Across" : "Within");
 });
 
-TEST(Packing, RefusesOptionsThatLeaveNothing) {
-  const TemporaryFolder folder;
-  write_set(folder / "x", {{5}, {6}});
-  const auto set = open_set(folder / "x");
+TEST_F(PackingTest, RefusesOptionsThatLeaveNothing) {
+  write_set(folder_ / "x", {{5}, {6}});
+  const auto set = open_set(folder_ / "x");
   EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 10}); }),
             "packing: no document of the data set has 2 tokens; give longer texts");
   EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 3}); }),

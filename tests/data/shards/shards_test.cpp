@@ -34,12 +34,13 @@ std::vector<std::int64_t> starts_of(const TokenLists& documents) {
   return starts;
 }
 
-TEST(Shards, GivesBackDocumentsForEverySizeOfShard) {
-  const TemporaryFolder folder;
+using Shards = FolderTest;
+
+TEST_F(Shards, GivesBackDocumentsForEverySizeOfShard) {
   const TokenLists documents = documents_of({3, 1, 0, 40000, 7, 20000, 1, 1, 0});
   const auto all = joined(documents);
   for (const std::int64_t shard_tokens : {1'000'000, 20000, 16384, 9999, 333}) {
-    const auto place = folder / std::to_string(shard_tokens);
+    const auto place = folder_ / std::to_string(shard_tokens);
     write_set(place, documents, shard_tokens, small_info(), R"({"files":3})");
     const TokenDataset set = TokenDataset::open(place);
     EXPECT_EQ(set.tokens(), 60013);
@@ -62,10 +63,9 @@ TEST(Shards, GivesBackDocumentsForEverySizeOfShard) {
   }
 }
 
-TEST(Shards, LargeVocabulariesTakeFourBytes) {
-  const TemporaryFolder folder;
+TEST_F(Shards, LargeVocabulariesTakeFourBytes) {
   for (const std::uint32_t vocab_size : {65536u, 65537u, 500000u}) {
-    const auto place = folder / std::to_string(vocab_size);
+    const auto place = folder_ / std::to_string(vocab_size);
     const TokenLists documents{{5, vocab_size - 1, 6}};
     write_set(place, documents, 10, small_info(vocab_size));
     EXPECT_EQ(TokenDataset::open(place).read(0, 3), documents[0]);
@@ -75,21 +75,19 @@ TEST(Shards, LargeVocabulariesTakeFourBytes) {
   }
 }
 
-TEST(Shards, SameDocumentsSameBytes) {
-  const TemporaryFolder folder;
-  for (const char* name : {"a", "b"}) write_set(folder / name, documents_of({100, 200, 300}), 250);
+TEST_F(Shards, SameDocumentsSameBytes) {
+  for (const char* name : {"a", "b"}) write_set(folder_ / name, documents_of({100, 200, 300}), 250);
   for (const char* name : {"index.json", "tokens-00000.h5", "tokens-00001.h5", "tokens-00002.h5"}) {
-    EXPECT_EQ(read_bytes(folder / "a" / name), read_bytes(folder / "b" / name)) << name;
+    EXPECT_EQ(read_bytes(folder_ / "a" / name), read_bytes(folder_ / "b" / name)) << name;
   }
 }
 
-TEST(Shards, SeveralThreadsReadTheSame) {
-  const TemporaryFolder folder;
+TEST_F(Shards, SeveralThreadsReadTheSame) {
   const TokenLists documents = documents_of(std::vector<std::size_t>(300, 777));
-  write_set(folder / "x", documents, 50000);
+  write_set(folder_ / "x", documents, 50000);
   const auto all = joined(documents);
   // The cache holds two chunks, so threads evict each other's chunks.
-  const TokenDataset set = TokenDataset::open(folder / "x", 70000);
+  const TokenDataset set = TokenDataset::open(folder_ / "x", 70000);
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
   for (std::uint64_t t = 0; t < 4; ++t) {
@@ -105,58 +103,52 @@ TEST(Shards, SeveralThreadsReadTheSame) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Shards, AKilledWriterLeavesNothingThatLooksWhole) {
-  const TemporaryFolder folder;
+TEST_F(Shards, AKilledWriterLeavesNothingThatLooksWhole) {
   const TokenLists documents = documents_of(std::vector<std::size_t>(200, 500));
   for (int round = 0; round < 10; ++round) {
     const pid_t child = fork();
     if (child == 0) {
       while (true) {
-        std::filesystem::remove(folder / "index.json");
-        write_set(folder.path(), documents, 7000);
+        std::filesystem::remove(folder_ / "index.json");
+        write_set(folder_.path(), documents, 7000);
       }
     }
     usleep(static_cast<useconds_t>(2000 + mix64(static_cast<std::uint64_t>(round)) % 30000));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    if (std::filesystem::exists(folder / "index.json")) {
-      const TokenDataset set = TokenDataset::open(folder.path());
+    if (std::filesystem::exists(folder_ / "index.json")) {
+      const TokenDataset set = TokenDataset::open(folder_.path());
       set.verify();
       EXPECT_EQ(set.tokens(), 100000);
-      std::filesystem::remove(folder / "index.json");
+      std::filesystem::remove(folder_ / "index.json");
     } else {
-      EXPECT_EQ(
-          input_error([&] { TokenDataset::open(folder.path()); }),
-          folder.path().string() + ": has no index.json: the data set was not written to its end");
+      EXPECT_EQ(error_in_dir([&] { TokenDataset::open(folder_.path()); }),
+                "DIR: has no index.json: the data set was not written to its end");
     }
-    write_set(folder.path(), documents, 7000);
+    write_set(folder_.path(), documents, 7000);
     // Temporary files of the killed process are gone.
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 16);
-    std::filesystem::remove(folder / "index.json");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 16);
+    std::filesystem::remove(folder_ / "index.json");
   }
 }
 
-TEST(Shards, RefusesToWriteWhatIsNoDataSet) {
-  const TemporaryFolder folder;
-  const std::string place = (folder / "x").string();
-  EXPECT_EQ(input_error([&] {
-              write_set(place, {{}, {}});
-            }),
-            place + ": the data set would be empty: no document has a token");
-  write_set(place, {{5}});
-  EXPECT_EQ(input_error([&] { write_set(place, {{5}}); }),
-            place + ": holds a finished data set; remove the folder to write it anew");
+TEST_F(Shards, RefusesToWriteWhatIsNoDataSet) {
+  const auto error = [&](const std::string& name, const TokenLists& documents,
+                         const TokenSetInfo& info = small_info()) {
+    return error_in_dir([&] { write_set(folder_ / name, documents, 10, info); });
+  };
+  EXPECT_EQ(error("x", {{}, {}}), "DIR/x: the data set would be empty: no document has a token");
+  EXPECT_EQ(error("x", {{5}}), "no error");
+  EXPECT_EQ(error("x", {{5}}),
+            "DIR/x: holds a finished data set; remove the folder to write it anew");
   TokenSetInfo info = small_info(10);
   info.special.mask = 10;
-  EXPECT_EQ(input_error([&] { write_set(folder / "y", {{5}}, 10, info); }),
-            (folder / "y").string() + ": special id 10 is outside of the vocabulary of 10");
+  EXPECT_EQ(error("y", {{5}}, info), "DIR/y: special id 10 is outside of the vocabulary of 10");
   info.special.mask = 3;
-  EXPECT_EQ(input_error([&] { write_set(folder / "y", {{5}}, 10, info); }),
-            (folder / "y").string() + ": two special ids are the same");
-  EXPECT_THROW(write_set(folder / "z", {{10}}, 10, small_info(10)), Error);
-  write_bytes(folder / "file", "");
-  EXPECT_EQ(input_error([&] { write_set(folder / "file" / "x", {{5}}); }),
-            (folder / "file" / "x").string() + ": cannot make the folder ready: Not a directory");
+  EXPECT_EQ(error("y", {{5}}, info), "DIR/y: two special ids are the same");
+  EXPECT_THROW(write_set(folder_ / "z", {{10}}, 10, small_info(10)), Error);
+  write_bytes(folder_ / "file", "");
+  EXPECT_EQ(error("file/x", {{5}}), "DIR/file/x: cannot make the folder ready: Not a directory");
 }
 
 /// Writes a shard without ShardWriter, which would never write such content.
@@ -190,13 +182,12 @@ std::string verify_error(const std::filesystem::path& folder) {
   return message.starts_with(name) ? message.substr(name.size()) : message;
 }
 
-TEST(Shards, RefusesContentThatContradictsItself) {
-  const TemporaryFolder folder;
+TEST_F(Shards, RefusesContentThatContradictsItself) {
   const std::vector<std::uint16_t> ids{5, 6, 7, 8, 9, 10};
   const std::string shard = "/tokens-00000.h5: ";
   const auto error = [&](auto... parts) {
-    write_shard(folder.path(), parts...);
-    return verify_error(folder.path());
+    write_shard(folder_.path(), parts...);
+    return verify_error(folder_.path());
   };
   EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 2, 4}, 3), "no error");
   EXPECT_EQ(error(std::vector<std::uint16_t>{5, 6, 7, 8, 1000}, std::vector<std::uint64_t>{0}, 1),
@@ -233,12 +224,11 @@ TEST(Shards, RefusesContentThatContradictsItself) {
             "/tokens-00000.h5: metadata:1:13: syntax ");
 }
 
-TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
-  const TemporaryFolder folder;
-  write_set(folder / "x", documents_of({100, 200, 300}), 250);
-  const auto index = folder / "x" / "index.json", shard = folder / "x" / "tokens-00001.h5";
+TEST_F(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
+  write_set(folder_ / "x", documents_of({100, 200, 300}), 250);
+  const auto index = folder_ / "x" / "index.json", shard = folder_ / "x" / "tokens-00001.h5";
   const std::string bytes = read_bytes(shard), text = read_bytes(index);
-  const auto verify = [&] { return verify_error(folder / "x"); };
+  const auto verify = [&] { return verify_error(folder_ / "x"); };
   EXPECT_EQ(verify(), "no error");
   write_bytes(shard, bytes.substr(0, bytes.size() - 1));
   EXPECT_EQ(verify(), "/tokens-00001.h5: has " + std::to_string(bytes.size() - 1) +
@@ -312,13 +302,12 @@ std::uint32_t id_at(std::int64_t d, std::size_t i) {
   return 5 + static_cast<std::uint32_t>(i % 7 + static_cast<std::size_t>(d)) % 29995;
 }
 
-TEST(Shards, FiftyMillionTokensStayOnDisk) {
-  const TemporaryFolder folder;
+TEST_F(Shards, FiftyMillionTokensStayOnDisk) {
   constexpr std::int64_t documents = 50'000, length = 1000;
   const std::int64_t before = resident_bytes();
   std::vector<std::uint32_t> document(length);
   {
-    ShardWriter writer(folder / "x", small_info(30000), 20'000'000);
+    ShardWriter writer(folder_ / "x", small_info(30000), 20'000'000);
     for (std::int64_t d = 0; d < documents; ++d) {
       for (std::size_t i = 0; i < length; ++i) document[i] = id_at(d, i);
       writer.begin_document();
@@ -329,7 +318,7 @@ TEST(Shards, FiftyMillionTokensStayOnDisk) {
     }
     writer.finish();
   }
-  const TokenDataset set = TokenDataset::open(folder / "x", std::int64_t{8} << 20);
+  const TokenDataset set = TokenDataset::open(folder_ / "x", std::int64_t{8} << 20);
   EXPECT_EQ(set.tokens(), documents * length);
   set.verify();
   for (std::uint64_t i = 0; i < 500; ++i) {

@@ -401,13 +401,11 @@ TEST_P(BadTaskFile, IsRefusedWithOneLine) {
   ASSERT_EQ(problems(task), Problems());
   task = resolve_task(task);
   const LetterTokenizer tokenizer;
-  std::string message = input_error([&] {
+  const std::string message = input_error([&] {
     const TaskEncoder encoder(task, task_labels(task), tokenizer, 400);
     TaskDataset::read(encoder, task.train, Labelled::required, false);
   });
-  for (std::size_t at; (at = message.find(folder.path().string())) != std::string::npos;)
-    message.replace(at, folder.path().string().size(), "DIR");
-  EXPECT_EQ(message, test.message);
+  EXPECT_EQ(folder.with_dir(message), test.message);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files), testing::case_name);

@@ -14,7 +14,7 @@
 namespace nystrom::testing {
 namespace {
 
-class Bags : public ::testing::Test {
+class Bags : public FolderTest {
  protected:
   void SetUp() override {
     write_bags(folder_.path(), 24, 1);
@@ -28,16 +28,11 @@ class Bags : public ::testing::Test {
     write_bytes(folder_ / name, text);
     return (folder_ / name).string();
   }
-  /// The message of the first error in the parts, without the folder.
+  /// The message of the first error in the parts.
   std::string refusal() const {
-    std::string message = message_of([&] { bag_labels(resolved(), part_bags(resolved(), 1)); });
-    const std::string place = folder_.path().string() + "/";
-    for (std::size_t at; (at = message.find(place)) != std::string::npos;)
-      message.erase(at, place.size());
-    return message;
+    return folder_.with_dir(message_of([&] { bag_labels(resolved(), part_bags(resolved(), 1)); }));
   }
 
-  TemporaryFolder folder_;
   TaskConfig task_;
 };
 
@@ -268,21 +263,22 @@ TEST_F(Bags, SplitsHaveRaggedColumns) {
 
 TEST_F(Bags, RefuseWrongSplits) {
   task_.splits = {table(",train,val,test\n0,s0,s2,s99\n")};
-  EXPECT_EQ(refusal(), "t.csv:2: 's99' is in no row of task.train; did you mean 's9'?");
+  EXPECT_EQ(refusal(), "DIR/t.csv:2: 's99' is in no row of task.train; did you mean 's9'?");
   task_.splits = {table(",train,val,test\ns0,True,False,False\n")};
-  EXPECT_EQ(refusal(),
-            "t.csv:2: 'True' is in no row of task.train; the columns hold ids, not True and False");
+  EXPECT_EQ(
+      refusal(),
+      "DIR/t.csv:2: 'True' is in no row of task.train; the columns hold ids, not True and False");
   task_.splits = {table(",train,val,test\n0,s0,s2,s0\n")};
-  EXPECT_EQ(refusal(), "t.csv:2: 's0' is named again, as at t.csv:2");
+  EXPECT_EQ(refusal(), "DIR/t.csv:2: 's0' is named again, as at DIR/t.csv:2");
   task_.splits = {table(",train,val,test\n0,s0,,s2\n")};
-  EXPECT_EQ(refusal(), "slides.csv: there is no example in the validation part");
+  EXPECT_EQ(refusal(), "DIR/slides.csv: there is no example in the validation part");
   task_.splits = {table("train,validation\ns0,s1\n")};
-  EXPECT_EQ(refusal(), "t.csv:1: there is no column 'val'; columns: 'train', 'validation'");
+  EXPECT_EQ(refusal(), "DIR/t.csv:1: there is no column 'val'; columns: 'train', 'validation'");
   task_.splits = {table(",train,val,test\n0,s0,s2,s1\n")};
   task_.columns.group = "patient";
   EXPECT_EQ(refusal(),
-            "slides.csv:3: the group 'p0' is in the test part, and by slides.csv:2 in the training "
-            "part too; rows of one group belong to one part");
+            "DIR/slides.csv:3: the group 'p0' is in the test part, and by DIR/slides.csv:2 in the "
+            "training part too; rows of one group belong to one part");
 }
 
 /// Without a group an id is one: a patient with several slides.
@@ -303,14 +299,15 @@ TEST_F(Bags, RowsOfAnIdStayTogether) {
   task_.train = {table("id,file,label\nP1,bags/s0.h5,a\nP2,bags/s1.h5,b\n", "a.csv")};
   task_.validation = {table("id,file,label\nP1,bags/s2.h5,a\n", "b.csv")};
   EXPECT_EQ(refusal(),
-            "b.csv:2: the id 'P1' is in the validation part, and by a.csv:2 in the training part "
-            "too; rows of one id belong to one part");
+            "DIR/b.csv:2: the id 'P1' is in the validation part, and by DIR/a.csv:2 in the "
+            "training part too; rows of one id belong to one part");
 }
 
 TEST_F(Bags, RefuseLeakageBetweenTables) {
   task_.validation = {table("id,label\ns3,normal\n")};
-  EXPECT_EQ(refusal(),
-            "t.csv:2: 'bags/s3.h5' is the file of slides.csv:5 too; name each file once");
+  EXPECT_EQ(
+      refusal(),
+      "DIR/t.csv:2: 'DIR/bags/s3.h5' is the file of DIR/slides.csv:5 too; name each file once");
 }
 
 TEST_F(Bags, RefuseWrongRows) {
@@ -319,41 +316,43 @@ TEST_F(Bags, RefuseWrongRows) {
     task_.train = {table(text)};
     return refusal();
   };
-  EXPECT_EQ(refusal_of("id,label\ns77,a\n"),
-            "t.csv:2: task.features_folder 'bags' has no file s77.h5, .npy or .safetensors");
+  EXPECT_EQ(
+      refusal_of("id,label\ns77,a\n"),
+      "DIR/t.csv:2: task.features_folder 'DIR/bags' has no file s77.h5, .npy or .safetensors");
   write_bytes(folder_ / "bags/s77.pt", "");
   EXPECT_EQ(refusal_of("id,label\ns77,a\n"),
-            "t.csv:2: task.features_folder 'bags' has no file s77.h5, .npy or .safetensors; it has "
-            "'s77.pt'");
+            "DIR/t.csv:2: task.features_folder 'DIR/bags' has no file s77.h5, .npy or "
+            ".safetensors; it has 's77.pt'");
   EXPECT_EQ(refusal_of("id,label\ns1.svs,a\n"),
-            "t.csv:2: task.features_folder 'bags' has no file s1.svs.h5, .npy or .safetensors; it "
-            "has 's1.h5'");
+            "DIR/t.csv:2: task.features_folder 'DIR/bags' has no file s1.svs.h5, .npy or "
+            ".safetensors; it has 's1.h5'");
   EXPECT_EQ(refusal_of("id,label\ns1.h5,a\n"),
-            "t.csv:2: task.features_folder 'bags' has no file s1.h5.h5, .npy or .safetensors; it "
-            "has 's1.h5'");
+            "DIR/t.csv:2: task.features_folder 'DIR/bags' has no file s1.h5.h5, .npy or "
+            ".safetensors; it has 's1.h5'");
   EXPECT_EQ(refusal_of("id,label\nnone/s1,a\n"),
-            "t.csv:2: task.features_folder: there is no folder 'bags/none'");
-  EXPECT_EQ(refusal_of("id,label\ns1,\n"), "t.csv:2: the cell of column 'label' is empty");
+            "DIR/t.csv:2: task.features_folder: there is no folder 'DIR/bags/none'");
+  EXPECT_EQ(refusal_of("id,label\ns1,\n"), "DIR/t.csv:2: the cell of column 'label' is empty");
   EXPECT_EQ(refusal_of("id,label\ns1,a\ns1,b\n"),
-            "t.csv:3: 'bags/s1.h5' is the file of t.csv:2 too; name each file once");
-  EXPECT_EQ(
-      refusal_of("id\ns1\n"),
-      "t.csv:1: there is no column 'label'; columns: 'id'; name the column by task.columns.label");
-  EXPECT_EQ(refusal_of("id,label\n"), "t.csv: there is no row in it");
+            "DIR/t.csv:3: 'DIR/bags/s1.h5' is the file of DIR/t.csv:2 too; name each file once");
+  EXPECT_EQ(refusal_of("id\ns1\n"),
+            "DIR/t.csv:1: there is no column 'label'; columns: 'id'; name the column by "
+            "task.columns.label");
+  EXPECT_EQ(refusal_of("id,label\n"), "DIR/t.csv: there is no row in it");
   EXPECT_EQ(refusal_of("id,label\ns1,a\ns2,a\ns3,a\ns4,b\n"),
             "task.folds is 3, but the label 'b' is in only 1 groups or single examples; lower it "
             "to at most 1, or leave the label out");
   EXPECT_EQ(refusal_of("id,label\ns1,a\ns2,a\ns3,a\n"),
-            "t.csv: the column 'label' has 1 different labels, expected 2 to 1000; a number to "
+            "DIR/t.csv: the column 'label' has 1 different labels, expected 2 to 1000; a number to "
             "predict stands in task.columns.value");
   task_.columns.weight = "w";
-  EXPECT_EQ(refusal_of("id,label,w\ns1,a,-1\n"), "t.csv:2: the weight is -1; expected at least 0");
+  EXPECT_EQ(refusal_of("id,label,w\ns1,a,-1\n"),
+            "DIR/t.csv:2: the weight is -1; expected at least 0");
   task_.columns = {};
   task_.columns.value = "v";
-  EXPECT_EQ(refusal_of("id,v\ns1,ten\n"), "t.csv:2: the value 'ten' is no finite number");
+  EXPECT_EQ(refusal_of("id,v\ns1,ten\n"), "DIR/t.csv:2: the value 'ten' is no finite number");
   EXPECT_EQ(refusal_of("id,v\ns1,\"1,5\"\n"),
-            "t.csv:2: the value '1,5' is no finite number; write it without commas, with a decimal "
-            "point");
+            "DIR/t.csv:2: the value '1,5' is no finite number; write it without commas, with a "
+            "decimal point");
 }
 
 TEST_F(Bags, FilesAreNamedRelativeToTheirTable) {

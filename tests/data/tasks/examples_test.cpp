@@ -13,7 +13,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-class Examples : public ::testing::Test {
+class Examples : public FolderTest {
  protected:
   std::vector<std::string> write(const std::string& name, const std::string& text) {
     write_bytes(folder_ / name, text);
@@ -29,7 +29,6 @@ class Examples : public ::testing::Test {
     return examples;
   }
 
-  TemporaryFolder folder_;
   SkippedRows skipped_;
 };
 
@@ -53,9 +52,8 @@ TEST_F(Examples, TsvHasNoQuotesAndDropsByteOrderMarkAndCarriageReturns) {
 }
 
 TEST_F(Examples, CsvQuotesCommasLineEndsAndQuotes) {
-  TaskConfig task = task_of(TaskKind::regression);
-  task.columns.pair = "other, one";
-  task.columns.id = "id";
+  const TaskConfig task{.kind = TaskKind::regression,
+                        .columns = {.pair = "other, one", .id = "id"}};
   const auto rows = read(
       task,
       write("a.csv", "id,text,\"other, one\",label\n7,\"a, \"\"b\"\"\nc\",,-1.5e1\n8,\"\",d,+2"));
@@ -79,17 +77,14 @@ TEST_F(Examples, JsonLinesTakeTextsNumbersAndWords) {
 }
 
 TEST_F(Examples, SeveralLabelsComeAsListsBetweenSeparatorsAndInColumns) {
-  TaskConfig lists = task_of(TaskKind::classification);
-  lists.multi_label = true;
-  TaskConfig separated = task_of(TaskKind::classification);
-  separated.label_separator = "|";
-  TaskConfig columns = task_of(TaskKind::classification);
-  columns.columns.labels = {"sea", "land"};
-  TaskConfig numbers = task_of(TaskKind::classification);
-  numbers.header = false;
-  numbers.columns.text = "1";
-  numbers.columns.labels = {"3", "2"};
-  numbers.labels = {"sea", "land"};
+  constexpr auto kind = TaskKind::classification;
+  const TaskConfig lists{.kind = kind, .multi_label = true},
+      separated{.kind = kind, .label_separator = "|"},
+      columns{.kind = kind, .columns = {.labels = {"sea", "land"}}},
+      numbers{.kind = kind,
+              .header = false,
+              .columns = {.text = "1", .labels = {"3", "2"}},
+              .labels = {"sea", "land"}};
   const std::string rows = R"({"text": "x", "label": ["sea", "land"]}
 {"text": "y", "label": []}
 {"text": "z", "label": ["land"]})";
@@ -171,8 +166,7 @@ TEST_F(Examples, FoldersAreLabels) {
   write_bytes(folder_ / "train" / "neg" / "0_1.txt", "bad");
   write_bytes(folder_ / "train" / "unsup" / "0_0.txt", "?");
   write_bytes(folder_ / "train" / "urls.txt", "no example");
-  TaskConfig task{.recipe = "imdb"};
-  const auto rows = read(task, {(folder_ / "train").string()});
+  const auto rows = read({.recipe = "imdb"}, {(folder_ / "train").string()});
   ASSERT_EQ(texts_of(rows), (Words{"bad", "fine", "good\nfilm"}));
   EXPECT_EQ(rows[0].label, "neg");
   EXPECT_EQ(rows[2].label, "pos");
@@ -184,8 +178,7 @@ TEST_F(Examples, FoldersAreAllLabelsWhereNoneAreNamed) {
   write_bytes(folder_ / "a" / "1.txt", "first");
   write_bytes(folder_ / "b" / "1.txt", "second");
   write_bytes(folder_.path() / ".hidden" / "1.txt", "?");
-  TaskConfig task = task_of(TaskKind::classification);
-  task.format = TaskFormat::folders;
+  const TaskConfig task{.kind = TaskKind::classification, .format = TaskFormat::folders};
   EXPECT_EQ(texts_of(read(task, {folder_.path().string()})), (Words{"first", "second"}));
 }
 
@@ -194,8 +187,7 @@ TEST_F(Examples, FoldersOfLabelsAreLookedThrough) {
   fs::create_directories(folder_ / "c");
   write_bytes(folder_ / "a" / "1.txt", "first");
   write_bytes(folder_ / "b" / "1.txt", "second");
-  TaskConfig task = task_of(TaskKind::classification);
-  task.format = TaskFormat::folders;
+  const TaskConfig task{.kind = TaskKind::classification, .format = TaskFormat::folders};
   const std::string name = folder_.path().string();
   read(task, {name});
   EXPECT_EQ(skipped_.notes, Words{name + ": folders of labels without a file: 'c'"});
@@ -218,10 +210,9 @@ TEST_F(Examples, ConllSentencesEndAtEmptyLinesAndDocuments) {
 }
 
 TEST_F(Examples, ConllColumnsMayBeNamed) {
-  TaskConfig task = task_of(TaskKind::tokens);
-  task.columns.text = "2";
-  task.columns.label = "1";
-  task.metric = TaskMetric::accuracy;
+  const TaskConfig task{.kind = TaskKind::tokens,
+                        .columns = {.text = "2", .label = "1"},
+                        .metric = TaskMetric::accuracy};
   const auto sentences = read(task, write("a.txt", "DT\tthe\nNN\tship\n"));
   EXPECT_EQ(sentences.at(0).words, (Words{"the", "ship"}));
   EXPECT_EQ(sentences.at(0).labels, (Words{"DT", "NN"}));
@@ -243,8 +234,7 @@ TEST_F(Examples, SquadCountsCharactersNotBytes) {
        "answers": [{"text": "großartig", "answer_start": 8}, {"text": "Łódź", "answer_start": 19}]},
       {"id": "2", "question": "Who?", "is_impossible": true, "answers": [],
        "plausible_answers": [{"text": "x", "answer_start": 99}]}]}]}]})";
-  TaskConfig task = task_of(TaskKind::questions);
-  task.no_answer = true;
+  TaskConfig task{.kind = TaskKind::questions, .no_answer = true};
   const auto questions = read(task, write("a.json", text));
   ASSERT_EQ(questions.size(), 2);
   ASSERT_EQ(questions[0].answers.size(), 2);
@@ -256,8 +246,7 @@ TEST_F(Examples, SquadCountsCharactersNotBytes) {
 }
 
 TEST_F(Examples, QuestionsInRowsHaveSquadsColumns) {
-  TaskConfig task = task_of(TaskKind::questions);
-  task.no_answer = true;
+  TaskConfig task{.kind = TaskKind::questions, .no_answer = true};
   const auto questions = read(
       task, write("a.jsonl",
                   R"({"id": "1", "question": "What?", )"
@@ -280,16 +269,14 @@ TEST_F(Examples, QuestionsInRowsHaveSquadsColumns) {
 }
 
 TEST_F(Examples, ChoicesInColumnsAndInLists) {
-  TaskConfig task = task_of(TaskKind::choice);
-  task.columns.choices = {"a", "b"};
-  task.columns.pair = "start";
+  const TaskConfig task{.kind = TaskKind::choice,
+                        .columns = {.pair = "start", .choices = {"a", "b"}}};
   const auto rows =
       read(task, write("a.tsv", "text\tstart\ta\tb\tlabel\nOnce\tThe\tcat\tdog\t1\n"));
   EXPECT_EQ(rows.at(0).choices, (Words{"cat", "dog"}));
   EXPECT_EQ(rows.at(0).choice, 1);
-  TaskConfig list = task_of(TaskKind::choice);
-  list.columns.choices = {"endings"};
-  list.labels = {"A", "B", "C"};
+  TaskConfig list{
+      .kind = TaskKind::choice, .columns = {.choices = {"endings"}}, .labels = {"A", "B", "C"}};
   const auto lists =
       read(list, write("a.jsonl", R"({"text": "x", "endings": ["a", "b", "c"], "label": "C"})"));
   EXPECT_EQ(lists.at(0).choices.size(), 3);
@@ -414,8 +401,7 @@ TEST_F(Examples, CommentsOfConllFilesAreNoWords) {
 }
 
 TEST_F(Examples, ConllUHasCommentsContractionsAndEmptyNodes) {
-  TaskConfig task = task_of(TaskKind::tokens);
-  task.metric = TaskMetric::accuracy;
+  TaskConfig task{.kind = TaskKind::tokens, .metric = TaskMetric::accuracy};
   const auto row = [](const char* id, const char* form, const char* pos) {
     return std::string(id) + '\t' + form + "\t_\t" + pos + "\t_\t_\t_\t_\t_\t_\n";
   };
@@ -441,8 +427,7 @@ TEST_F(Examples, AColumnThatNumbersTheWordsIsRefused) {
 
 TEST_F(Examples, NumbersOfTagsHaveNames) {
   const std::string row = R"({"tokens": ["Ann", "sang"], "ner_tags": [1, 0]})";
-  TaskConfig task = task_of(TaskKind::tokens);
-  task.columns.label = "ner_tags";
+  TaskConfig task{.kind = TaskKind::tokens, .columns = {.label = "ner_tags"}};
   const auto files = write("a.jsonl", row);
   expect_says(input_error([&] { read(task, files); }),
               "the label '1' is a number; name the labels in the order of their numbers");
@@ -472,8 +457,7 @@ TEST_F(Examples, QuestionsMayHaveNumbersAsIds) {
 }
 
 TEST_F(Examples, ALabelThatPairsDoNotUseIsNoted) {
-  TaskConfig task = task_of(TaskKind::embeddings);
-  task.columns.pair = "other";
+  const TaskConfig task{.kind = TaskKind::embeddings, .columns = {.pair = "other"}};
   read(task, write("a.jsonl", "{\"text\": \"a\", \"other\": \"b\", \"label\": 0}\n"),
        Labelled::optional);
   ASSERT_EQ(skipped_.notes.size(), 1);

@@ -42,11 +42,20 @@ void packed(hid_t options) {
   H5Pset_fletcher32(options);
 }
 
-TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
-  const TemporaryFolder folder;
+class FeatureFiles : public FolderTest {
+ protected:
+  /// The examples of a.h5, with sequences cut to `length`.
+  TaskDataset examples(const LabelSet& labels = {}, std::int64_t length = 8) const {
+    return TaskDataset::read_features(resolve_task({.kind = TaskKind::features}),
+                                      {(folder_ / "a.h5").string()}, Labelled::required, labels,
+                                      length);
+  }
+};
+
+TEST_F(FeatureFiles, AreReadInOnePieceAndInChunks) {
   for (const auto& create : {Create(), Create(packed)}) {
     {
-      ArrayFile writer(folder / "a.h5");
+      ArrayFile writer(folder_ / "a.h5");
       writer.add("features", create ? H5T_IEEE_F64LE : H5T_IEEE_F32LE, {3, 4, 5}, counting(60),
                  create);
       writer.add("lengths", H5T_STD_I64LE, {3}, {4, 1, 2});
@@ -54,7 +63,7 @@ TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
       writer.add("names of other things", H5T_STD_I16LE, {2}, {1, 2});
       H5Gclose(H5Gcreate2(writer.file(), "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     }
-    const FeatureFile file(folder / "a.h5");
+    const FeatureFile file(folder_ / "a.h5");
     EXPECT_EQ(file.samples(), 3);
     EXPECT_EQ(file.steps(), 4);
     EXPECT_EQ(file.width(), 5);
@@ -174,32 +183,30 @@ TEST_P(FeatureForms, AreRead) {
 
 INSTANTIATE_TEST_SUITE_P(All, FeatureForms, ::testing::ValuesIn(forms()), testing::case_name);
 
-TEST(FeatureFiles, ManySamplesInAChunkOfAFragileFilterAreRead) {
-  const TemporaryFolder folder;
+TEST_F(FeatureFiles, ManySamplesInAChunkOfAFragileFilterAreRead) {
   Values values(1000 * 500);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 97);
-  ArrayFile(folder / "a.h5")
+  ArrayFile(folder_ / "a.h5")
       .add("features", H5T_IEEE_F32LE, {1000, 1, 500}, values, [](hid_t options) {
         const hsize_t chunk[] = {1000, 1, 500};
         H5Pset_chunk(options, 3, chunk);
         H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2);
       });
-  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 999)[499], 499999 % 97);
+  EXPECT_EQ(read_sample(FeatureFile(folder_ / "a.h5"), 999)[499], 499999 % 97);
 }
 
-TEST(FeatureFiles, MayBeNamedByLinksWithinTheFile) {
-  const TemporaryFolder folder;
+TEST_F(FeatureFiles, MayBeNamedByLinksWithinTheFile) {
   {
-    ArrayFile writer(folder / "a.h5");
+    ArrayFile writer(folder_ / "a.h5");
     writer.add("data", H5T_IEEE_F32LE, {1, 1, 2}, {1, 2});
     H5Lcreate_soft("/data", writer.file(), "features", H5P_DEFAULT, H5P_DEFAULT);
   }
-  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 0), (std::vector<float>{1, 2}));
+  EXPECT_EQ(read_sample(FeatureFile(folder_ / "a.h5"), 0), (std::vector<float>{1, 2}));
 }
 
 /// Written by h5py: create_dataset("features", data=(numpy.arange(512) % 7 * 0.5).astype("f4")
 /// .reshape(8, 16, 4), compression="lzf", shuffle=True, fletcher32=True, chunks=(4, 16, 4)).
-TEST(FeatureFiles, PackedWithLzfAreRead) {
+TEST_F(FeatureFiles, PackedWithLzfAreRead) {
   const FeatureFile file(testing::fixture_folder() / "tasks" / "lzf.h5");
   for (std::int64_t sample = 0; sample < 8; ++sample) {
     const std::vector<float> features = read_sample(file, sample);
@@ -210,47 +217,35 @@ TEST(FeatureFiles, PackedWithLzfAreRead) {
   }
 }
 
-TEST(FeatureFiles, BecomeBatches) {
-  const TemporaryFolder folder;
-  ArrayFile(folder / "a.h5")
+TEST_F(FeatureFiles, BecomeBatches) {
+  ArrayFile(folder_ / "a.h5")
       .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
       .add("lengths", H5T_STD_I32LE, {2}, {1, 3})
       .add("values", H5T_IEEE_F64LE, {2}, {1.5, -2});
-  TaskConfig task{.kind = TaskKind::features};
-  const auto data = std::make_shared<TaskDataset>(TaskDataset::read_features(
-      resolve_task(task), {(folder / "a.h5").string()}, Labelled::required, {}, 2));
-  EXPECT_EQ(data->target(), TaskTarget::value);
-  EXPECT_EQ(data->outputs(), 1);
-  EXPECT_EQ(data->counts().truncated.count, 1);
+  const TaskDataset data = examples({}, 2);
+  EXPECT_EQ(data.target(), TaskTarget::value);
+  EXPECT_EQ(data.outputs(), 1);
+  EXPECT_EQ(data.counts().truncated.count, 1);
   const std::vector<std::int64_t> both{1, 0};
-  const Batch batch = make_task_batch(*data, both, both);
+  const Batch batch = make_task_batch(data, both, both);
   EXPECT_EQ(batch.input.features.to_doubles(), (Values{3, 3.5, 4, 4.5, 0, 0.5}));
   EXPECT_EQ(batch.input.offsets, (std::vector<std::int64_t>{0, 2, 3}));
   EXPECT_EQ(batch.labels.to_doubles(), (Values{-2, 1.5}));
   EXPECT_FALSE(batch.input.input_ids.defined());
 }
 
-TEST(FeatureFiles, NumberTheirClasses) {
-  const TemporaryFolder folder;
-  ArrayFile(folder / "a.h5")
+TEST_F(FeatureFiles, NumberTheirClasses) {
+  ArrayFile(folder_ / "a.h5")
       .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
       .add("labels", H5T_STD_I32LE, {2}, {3, 0});
-  TaskConfig task{.kind = TaskKind::features};
-  const std::vector<std::string> files{(folder / "a.h5").string()};
-  const auto data =
-      TaskDataset::read_features(resolve_task(task), files, Labelled::required, {}, 8);
-  EXPECT_EQ(data.labels().names(), (std::vector<std::string>{"0", "1", "2", "3"}));
-  EXPECT_EQ(input_error([&] {
-              TaskDataset::read_features(resolve_task(task), files, Labelled::required,
-                                         numbered_labels(3), 8);
-            }),
-            files[0] + ": labels[0] is 3, but there are 3 labels, numbered from 0");
+  EXPECT_EQ(examples().labels().names(), (std::vector<std::string>{"0", "1", "2", "3"}));
+  EXPECT_EQ(error_in_dir([&] { examples(numbered_labels(3)); }),
+            "DIR/a.h5: labels[0] is 3, but there are 3 labels, numbered from 0");
 }
 
-TEST(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
-  const TemporaryFolder folder;
+TEST_F(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
   {
-    const ArrayFile writer(folder / "a.h5");
+    const ArrayFile writer(folder_ / "a.h5");
     const hsize_t sizes[] = {3, 4, 4}, first[] = {2, 4, 4}, begin[] = {0, 0, 0};
     const hid_t space = H5Screate_simple(3, sizes, nullptr), part = H5Scopy(space),
                 memory = H5Screate_simple(3, first, nullptr),
@@ -267,39 +262,30 @@ TEST(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
     H5Pclose(options);
     H5Sclose(space);
   }
-  const FeatureFile file(folder / "a.h5");
+  const FeatureFile file(folder_ / "a.h5");
   EXPECT_EQ(read_sample(file, 1), std::vector<float>(16, 1));
   EXPECT_EQ(read_sample(file, 2), std::vector<float>(16, 0));
 }
 
-TEST(FeatureFiles, OfOneClassTeachNothing) {
-  const TemporaryFolder folder;
-  ArrayFile(folder / "a.h5")
+TEST_F(FeatureFiles, OfOneClassTeachNothing) {
+  ArrayFile(folder_ / "a.h5")
       .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
       .add("labels", H5T_STD_I32LE, {2}, {0, 0});
-  const TaskConfig task = resolve_task({.kind = TaskKind::features});
-  const std::vector<std::string> files{(folder / "a.h5").string()};
   EXPECT_EQ(
-      input_error([&] { TaskDataset::read_features(task, files, Labelled::required, {}, 8); }),
-      files[0] + ": all labels are 0; there is nothing to learn: name the others in task.labels");
+      error_in_dir([&] { examples(); }),
+      "DIR/a.h5: all labels are 0; there is nothing to learn: name the others in task.labels");
 }
 
-TEST(FeatureFiles, ColumnsFarFromZeroAreCoarseInHalfTypes) {
-  const TemporaryFolder folder;
-  ArrayFile(folder / "a.h5")
+TEST_F(FeatureFiles, ColumnsFarFromZeroAreCoarseInHalfTypes) {
+  ArrayFile(folder_ / "a.h5")
       .add("features", H5T_IEEE_F32LE, {2, 2, 2}, {1000, 0, 1000.5, 1, 1001, 2, 1000.25, 3})
       .add("labels", H5T_STD_I32LE, {2}, {0, 1});
-  const TaskDataset data =
-      TaskDataset::read_features(resolve_task({.kind = TaskKind::features}),
-                                 {(folder / "a.h5").string()}, Labelled::required, {}, 8);
-  EXPECT_EQ(
-      coarse_columns(data, DType::bf16),
-      "1 of 2 columns of the features vary by less than bf16 tells apart (column 0 is 1000.44 ± "
-      "0.37); subtract their means, or set training.dtype: f32");
-  EXPECT_EQ(
-      coarse_columns(data, DType::f16),
-      "1 of 2 columns of the features vary by less than f16 tells apart (column 0 is 1000.44 ± "
-      "0.37); subtract their means, or set training.dtype: f32");
+  const TaskDataset data = examples();
+  for (const DType half : {DType::bf16, DType::f16})
+    EXPECT_EQ(coarse_columns(data, half),
+              fmt::format("1 of 2 columns of the features vary by less than {} tells apart (column "
+                          "0 is 1000.44 ± 0.37); subtract their means, or set training.dtype: f32",
+                          name_of(half)));
   EXPECT_EQ(coarse_columns(data, DType::f32), "");
 }
 
@@ -420,14 +406,13 @@ bool is_refused(const std::filesystem::path& path) {
   return false;
 }
 
-TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
-  const TemporaryFolder folder;
-  ArrayFile(folder / "a.h5")
+TEST_F(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
+  ArrayFile(folder_ / "a.h5")
       .add("features", H5T_IEEE_F32LE, {3, 4, 5}, counting(60), packed)
       .add("lengths", H5T_STD_I64LE, {3}, {4, 4, 4});
-  const std::string whole = read_bytes(folder / "a.h5");
-  const std::vector<bool> has_checksum = bytes_of_chunks(folder / "a.h5");
-  std::fstream file(folder / "a.h5", std::ios::binary | std::ios::in | std::ios::out);
+  const std::string whole = read_bytes(folder_ / "a.h5");
+  const std::vector<bool> has_checksum = bytes_of_chunks(folder_ / "a.h5");
+  std::fstream file(folder_ / "a.h5", std::ios::binary | std::ios::in | std::ios::out);
   const auto put = [&](std::size_t place, char byte) {
     file.seekp(static_cast<std::streamoff>(place)).put(byte).flush();
   };
@@ -437,7 +422,7 @@ TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
     if (whole[i] == 0 && i % 8 != 0 && !has_checksum[i]) continue;
     constexpr int flips[] = {0x01, 0x80, 0xFF};
     put(i, static_cast<char>(whole[i] ^ flips[i % 3]));
-    const bool refused_here = is_refused(folder / "a.h5");
+    const bool refused_here = is_refused(folder_ / "a.h5");
     (has_checksum[i] ? numbers : others) += 1;
     (has_checksum[i] ? numbers_refused : others_refused) += static_cast<int>(refused_here);
     put(i, whole[i]);
@@ -448,8 +433,8 @@ TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
   EXPECT_GT(others, 500);
   EXPECT_GT(others_refused, others / 8);
   for (std::size_t size = whole.size(); size > 97; size -= 97) {
-    std::filesystem::resize_file(folder / "a.h5", size - 97);
-    EXPECT_TRUE(is_refused(folder / "a.h5")) << size;
+    std::filesystem::resize_file(folder_ / "a.h5", size - 97);
+    EXPECT_TRUE(is_refused(folder_ / "a.h5")) << size;
   }
 }
 
@@ -465,7 +450,7 @@ void store_chunk(const std::filesystem::path& path, const std::string& bytes, un
 }
 
 /// The library itself takes for numbers what lies behind such a chunk in memory.
-TEST(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
+TEST_F(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
   const auto gzip = [](std::size_t size) {
     const std::string zeros(size, '\0');
     uLongf packed = ::compressBound(size);
@@ -474,8 +459,7 @@ TEST(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
                reinterpret_cast<const Bytef*>(zeros.data()), size);
     return bytes.substr(0, packed);
   };
-  const TemporaryFolder folder;
-  const auto path = folder / "a.h5";
+  const auto path = folder_ / "a.h5";
   const auto error_with = [&](const std::string& chunk, unsigned skipped) {
     ArrayFile(path).add("features", H5T_IEEE_F32LE, {2, 2, 2}, counting(8), [](hid_t options) {
       const hsize_t sizes[] = {1, 2, 2};
@@ -512,35 +496,33 @@ TEST(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
 }
 
 /// The library itself would read the new numbers by the structure of the file before.
-TEST(FeatureFiles, OverwrittenWhileOpenAreReadAnew) {
-  const TemporaryFolder folder;
+TEST_F(FeatureFiles, OverwrittenWhileOpenAreReadAnew) {
   const auto write = [&](const char* name, const Sizes& shape, double first) {
     Values values(shape[0] * shape[1] * shape[2]);
     std::iota(values.begin(), values.end(), first);
-    ArrayFile(folder / name).add("features", H5T_IEEE_F32LE, shape, values, packed);
+    ArrayFile(folder_ / name).add("features", H5T_IEEE_F32LE, shape, values, packed);
   };
   write("a.h5", {2, 3, 2}, 0);
   write("b.h5", {4, 2, 2}, 100);
-  const FeatureFile before(folder / "a.h5");
+  const FeatureFile before(folder_ / "a.h5");
   EXPECT_EQ(read_sample(before, 0), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   // In place, as h5py.File(…, "w") does.
-  write_bytes(folder / "a.h5", read_bytes(folder / "b.h5"));
-  const FeatureFile after(folder / "a.h5");
+  write_bytes(folder_ / "a.h5", read_bytes(folder_ / "b.h5"));
+  const FeatureFile after(folder_ / "a.h5");
   EXPECT_EQ(after.samples(), 4);
   EXPECT_EQ(read_sample(after, 3), (std::vector<float>{112, 113, 114, 115}));
 }
 
-TEST(FeatureFiles, ReplacedWhileOpenStayTheFileThatWasOpened) {
-  const TemporaryFolder folder;
+TEST_F(FeatureFiles, ReplacedWhileOpenStayTheFileThatWasOpened) {
   for (const auto& [name, last] : {std::pair("a.h5", 11.0), std::pair("b.h5", 7.0)}) {
     Values values = counting(12);
     values.back() = last;
-    ArrayFile(folder / name).add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
+    ArrayFile(folder_ / name).add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
   }
-  const FeatureFile before(folder / "a.h5");
-  std::filesystem::rename(folder / "b.h5", folder / "a.h5");
+  const FeatureFile before(folder_ / "a.h5");
+  std::filesystem::rename(folder_ / "b.h5", folder_ / "a.h5");
   EXPECT_EQ(read_sample(before, 1).back(), 11);
-  EXPECT_EQ(read_sample(FeatureFile(folder / "a.h5"), 1).back(), 7);
+  EXPECT_EQ(read_sample(FeatureFile(folder_ / "a.h5"), 1).back(), 7);
 }
 
 }  // namespace

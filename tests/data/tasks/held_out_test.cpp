@@ -17,7 +17,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-class HeldOut : public ::testing::Test {
+class HeldOut : public FolderTest {
  protected:
   HeldOut() { task_.kind = TaskKind::classification; }
 
@@ -45,7 +45,6 @@ class HeldOut : public ::testing::Test {
     return {std::move(train), texts(sources.validation)};
   }
 
-  TemporaryFolder folder_;
   TaskConfig task_;
   std::map<std::string, int> labels_, train_labels_;  // of the validation examples; of the others
 };

@@ -107,7 +107,7 @@ TEST(Images, AreTokensOfTheByteTokenizer) {
             "tokenizer.builtin: bytes");
 }
 
-class PathfinderTest : public ::testing::Test {
+class PathfinderTest : public FolderTest {
  protected:
   void SetUp() override {
     write_png(folder_ / "imgs/0/sample_0.png", 3, 2, {0, 50, 100, 150, 200, 255}, PNG_FORMAT_GRAY);
@@ -120,13 +120,8 @@ class PathfinderTest : public ::testing::Test {
     return examples_of("pathfinder", folder_ / "metadata/0.npy");
   }
   std::string wrong(const std::string& lines) {
-    std::string message = input_error([&] { read(lines); });
-    for (std::size_t at; (at = message.find(folder_.path().string())) != std::string::npos;)
-      message.replace(at, folder_.path().string().size(), "DIR");
-    return message;
+    return error_in_dir([&] { read(lines); });
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(PathfinderTest, ReadsTheImagesThatTheMetadataName) {

@@ -16,7 +16,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-class TableTexts : public ::testing::Test {
+class TableTexts : public FolderTest {
  protected:
   Texts texts(const std::string& name, const std::string& bytes, const std::string& column = "text",
               std::size_t piece_bytes = TextReader::default_piece_bytes) {
@@ -34,14 +34,9 @@ class TableTexts : public ::testing::Test {
   }
 
   std::string error(const std::string& name, const std::string& bytes) {
-    std::string message = input_error([&] { texts(name, bytes); });
-    const std::string place = folder_.path().string() + '/';
-    for (std::size_t at; (at = message.find(place)) != std::string::npos;)
-      message.erase(at, place.size());
-    return message;
+    return error_in_dir([&] { texts(name, bytes); });
   }
 
-  TemporaryFolder folder_;
   TextStatistics statistics_;
 };
 
@@ -87,27 +82,28 @@ TEST_F(TableTexts, RowsWithoutATextAreLeftOutAndCounted) {
 
 TEST_F(TableTexts, AColumnThatNoRowHasIsRefused) {
   const std::string remedy = "; name the column of the texts by data.text_column";
-  EXPECT_EQ(error("a.jsonl", "{\"Text\": \"x\"}\n{\"Text\": \"y\"}\n"),
-            "a.jsonl: there is no column 'text'; did you mean 'Text'?; columns: 'Text'" + remedy);
+  EXPECT_EQ(
+      error("a.jsonl", "{\"Text\": \"x\"}\n{\"Text\": \"y\"}\n"),
+      "DIR/a.jsonl: there is no column 'text'; did you mean 'Text'?; columns: 'Text'" + remedy);
   EXPECT_EQ(error("a.csv", "Body,id\nx,1\n"),
-            "a.csv: there is no column 'text'; columns: 'Body', 'id'" + remedy);
+            "DIR/a.csv: there is no column 'text'; columns: 'Body', 'id'" + remedy);
   EXPECT_EQ(error("null.jsonl", "{\"text\": null}\n"),
-            "null.jsonl: no row has a text in its column 'text'" + remedy);
+            "DIR/null.jsonl: no row has a text in its column 'text'" + remedy);
 }
 
 TEST_F(TableTexts, BrokenFilesAreRefused) {
-  EXPECT_EQ(
-      error("cut.json", "[{\"text\": \"a\"},\n{\"text\": \"b"),
-      "cut.json:2: the file ends within the JSON value that begins in line 2; it is cut: copy "
-      "it again");
+  EXPECT_EQ(error("cut.json", "[{\"text\": \"a\"},\n{\"text\": \"b"),
+            "DIR/cut.json:2: the file ends within the JSON value that begins in line 2; it is cut: "
+            "copy it again");
   EXPECT_EQ(error("open.json", "[{\"text\": \"a\"}\n"),
-            "open.json:2: the file ends within its array; it is cut: copy it again");
+            "DIR/open.json:2: the file ends within its array; it is cut: copy it again");
   EXPECT_EQ(error("comma.json", "[{\"text\": \"a\"} {\"text\": \"b\"}]"),
-            "comma.json:1: expected a comma or the end of the array");
+            "DIR/comma.json:1: expected a comma or the end of the array");
   EXPECT_EQ(error("after.json", "[{\"text\": \"a\"}] x"),
-            "after.json:1: text after the end of the array; remove it");
-  EXPECT_EQ(error("cr.jsonl", "{\"text\": \"a\"}\r{\"text\": \"b\"}\r"),
-            "cr.jsonl: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new");
+            "DIR/after.json:1: text after the end of the array; remove it");
+  EXPECT_EQ(
+      error("cr.jsonl", "{\"text\": \"a\"}\r{\"text\": \"b\"}\r"),
+      "DIR/cr.jsonl: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new");
 }
 
 TEST_F(TableTexts, TablesAreCheckedBeforeAnythingElse) {

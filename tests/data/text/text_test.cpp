@@ -105,28 +105,28 @@ TEST(Utf8, CodePointsBackAndForth) {
 
 // ---- Finding files ------------------------------------------------------------------------------
 
-TEST(MatchFiles, SortedAndEachOnce) {
-  const TemporaryFolder folder;
-  for (const char* name : {"b.txt", "a.txt", "A.txt", "c.md"}) write_bytes(folder / name, "x");
-  const std::string patterns[] = {(folder / "*.txt").string(), (folder / "b.txt").string(),
-                                  (folder / "[c]*").string()};
+using MatchFiles = FolderTest;
+
+TEST_F(MatchFiles, SortedAndEachOnce) {
+  for (const char* name : {"b.txt", "a.txt", "A.txt", "c.md"}) write_bytes(folder_ / name, "x");
+  const std::string patterns[] = {(folder_ / "*.txt").string(), (folder_ / "b.txt").string(),
+                                  (folder_ / "[c]*").string()};
   const auto files = match_files(patterns);
-  const std::vector<std::filesystem::path> expected = {folder / "A.txt", folder / "a.txt",
-                                                       folder / "b.txt", folder / "c.md"};
+  const std::vector<std::filesystem::path> expected = {folder_ / "A.txt", folder_ / "a.txt",
+                                                       folder_ / "b.txt", folder_ / "c.md"};
   EXPECT_EQ(files, expected);
 }
 
-TEST(MatchFiles, AnyDepth) {
-  const TemporaryFolder folder;
+TEST_F(MatchFiles, AnyDepth) {
   for (const char* name : {"a.txt", "in/b.txt", "in/c.md", "in/deep/d.txt", "in/[x]/e.txt",
                            ".hidden/f.txt", "other/g.txt"})
-    write_bytes(folder / name, "x");
-  std::filesystem::create_directory_symlink(folder.path(), folder / "in" / "loop");
+    write_bytes(folder_ / name, "x");
+  std::filesystem::create_directory_symlink(folder_.path(), folder_ / "in" / "loop");
   const auto names = [&](const std::string& pattern) {
-    const std::string patterns[] = {(folder / pattern).string()};
+    const std::string patterns[] = {(folder_ / pattern).string()};
     Texts found;
     for (const auto& file : match_files(patterns))
-      found.push_back(file.lexically_relative(folder.path()).string());
+      found.push_back(file.lexically_relative(folder_.path()).string());
     return found;
   };
   EXPECT_EQ(names("**/*.txt"),
@@ -137,12 +137,11 @@ TEST(MatchFiles, AnyDepth) {
   EXPECT_EQ(names("**/deep/**"), (Texts{"in/deep/d.txt"}));
 }
 
-TEST(MatchFiles, WildcardsMeanCharactersInAnyLocale) {
-  const TemporaryFolder folder;
+TEST_F(MatchFiles, WildcardsMeanCharactersInAnyLocale) {
   for (const char* name : {"a.txt", "ä.txt", "漢.txt", "b\xe4.txt"})
-    write_bytes(folder / name, "x");
+    write_bytes(folder_ / name, "x");
   const auto names = [&](const std::string& pattern) {
-    const std::string whole = (folder / pattern).string();
+    const std::string whole = (folder_ / pattern).string();
     Texts found;
     for (const auto& file : match_files(std::span(&whole, 1)))
       found.push_back(file.filename().string());
@@ -159,46 +158,44 @@ TEST(MatchFiles, WildcardsMeanCharactersInAnyLocale) {
   }
 }
 
-TEST(MatchFiles, ANameAsItStandsWins) {
-  const TemporaryFolder folder;
+TEST_F(MatchFiles, ANameAsItStandsWins) {
   for (const char* name : {"a[1].txt", "a1.txt", "what?", "whatx", "b*.txt", "bc.txt", "d[2]/e.txt",
                            "d2/e.txt", "{f}.txt"})
-    write_bytes(folder / name, "x");
+    write_bytes(folder_ / name, "x");
   for (const char* name : {"a[1].txt", "what?", "b*.txt", "d[2]/e.txt", "{f}.txt"}) {
-    const std::string patterns[] = {(folder / name).string()};
-    EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder / name}));
+    const std::string patterns[] = {(folder_ / name).string()};
+    EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder_ / name}));
   }
-  const std::string patterns[] = {(folder / "d[2]/*").string()};
-  EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder / "d[2]/e.txt"}));
+  const std::string patterns[] = {(folder_ / "d[2]/*").string()};
+  EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder_ / "d[2]/e.txt"}));
 }
 
-TEST(MatchFiles, LinksToFoldersAreEnteredOnce) {
-  const TemporaryFolder folder;
-  for (const char* name : {"tree/z/a.txt", "elsewhere/deep/b.txt"}) write_bytes(folder / name, "x");
+TEST_F(MatchFiles, LinksToFoldersAreEnteredOnce) {
+  for (const char* name : {"tree/z/a.txt", "elsewhere/deep/b.txt"})
+    write_bytes(folder_ / name, "x");
   namespace fs = std::filesystem;
-  fs::create_directory_symlink(folder / "elsewhere", folder / "tree/link");
-  fs::create_directory_symlink(folder / "elsewhere", folder / "tree/again");
-  fs::create_directory_symlink("../z", folder / "tree/z/own");
-  fs::create_directory_symlink(folder / "tree", folder / "elsewhere/loop");
-  fs::create_directory_symlink("z", folder / "tree/first");
-  const std::vector<fs::path> expected = {folder / "tree/again/deep/b.txt",
-                                          folder / "tree/z/a.txt"};
-  EXPECT_EQ(files_below(folder / "tree"), expected);
-  const std::string pattern = (folder / "tree/**/*.txt").string();
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "tree/link");
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "tree/again");
+  fs::create_directory_symlink("../z", folder_ / "tree/z/own");
+  fs::create_directory_symlink(folder_ / "tree", folder_ / "elsewhere/loop");
+  fs::create_directory_symlink("z", folder_ / "tree/first");
+  const std::vector<fs::path> expected = {folder_ / "tree/again/deep/b.txt",
+                                          folder_ / "tree/z/a.txt"};
+  EXPECT_EQ(files_below(folder_ / "tree"), expected);
+  const std::string pattern = (folder_ / "tree/**/*.txt").string();
   EXPECT_EQ(match_files(std::span(&pattern, 1)), expected);
 }
 
-TEST(MatchFiles, Errors) {
-  const TemporaryFolder folder;
-  const auto error = [](const std::string& pattern) {
-    return input_error([&] { match_files(std::span(&pattern, 1)); });
+TEST_F(MatchFiles, Errors) {
+  const auto error = [&](const std::string& pattern) {
+    return error_in_dir([&] { match_files(std::span(&pattern, 1)); });
   };
-  const std::string none = (folder / "*.zst").string(), inside = folder.path().string();
-  EXPECT_EQ(error(none), "'" + none +
-                             "' matches no file; relative names start at the current folder " +
-                             std::filesystem::current_path().string());
-  EXPECT_EQ(error(inside), "'" + inside + "' is a folder; name the files in it, as in '" + inside +
-                               "/*.txt', or all below it: '" + inside + "/**'");
+  EXPECT_EQ(error(folder_ / "*.zst"),
+            "'DIR/*.zst' matches no file; relative names start at the current folder " +
+                std::filesystem::current_path().string());
+  EXPECT_EQ(error(folder_.path()),
+            "'DIR' is a folder; name the files in it, as in 'DIR/*.txt', or all below it: "
+            "'DIR/**'");
   EXPECT_EQ(error(""), "a file pattern is empty or holds a NUL byte");
 }
 
@@ -239,10 +236,11 @@ const Hostile hostile_texts[] = {
     {"latin1", "caf\xE9\nna\xEFve\nok\n", {}, {"ok"}, "1 not UTF-8 @1", "2 not UTF-8 @1"},
 };
 
-TEST(TextReader, HostileTexts) {
-  const TemporaryFolder folder;
+using TextReaderTest = FolderTest;
+
+TEST_F(TextReaderTest, HostileTexts) {
   for (const Hostile& each : hostile_texts) {
-    const auto file = folder / each.name;
+    const auto file = folder_ / each.name;
     write_bytes(file, each.bytes);
     // Large pieces and small ones (four bytes) give the same documents. The small ones use the code
     // for long documents.
@@ -266,10 +264,9 @@ TEST(TextReader, HostileTexts) {
   }
 }
 
-TEST(TextReader, LongDocumentsComeInPiecesCutAtSpaces) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a", "aaa bb cccc\nshort\n");
-  TextReader reader({folder / "a"}, Documents::lines, 8);
+TEST_F(TextReaderTest, LongDocumentsComeInPiecesCutAtSpaces) {
+  write_bytes(folder_ / "a", "aaa bb cccc\nshort\n");
+  TextReader reader({folder_ / "a"}, Documents::lines, 8);
   std::vector<std::pair<std::string, bool>> pieces;
   while (const auto piece = reader.next()) pieces.emplace_back(piece->text, piece->continues);
   const std::vector<std::pair<std::string, bool>> expected = {
@@ -278,51 +275,49 @@ TEST(TextReader, LongDocumentsComeInPiecesCutAtSpaces) {
   EXPECT_EQ(reader.statistics().documents, 2);
 }
 
-TEST(TextReader, BlankLinesSeparateDocuments) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a",
+TEST_F(TextReaderTest, BlankLinesSeparateDocuments) {
+  write_bytes(folder_ / "a",
               "\r\n \none\nmore of it\r\n\r\n  \t\n\n two \n\nthree three three\n\n  \n ");
-  write_bytes(folder / "b", "four");
+  write_bytes(folder_ / "b", "four");
   for (const std::size_t piece_bytes : {4, 5, 6, 7, 8, 9, 11, 13, 17, 1000}) {
-    const Read read = read_files({folder / "a", folder / "b"}, Documents::blank_lines, piece_bytes);
+    const Read read =
+        read_files({folder_ / "a", folder_ / "b"}, Documents::blank_lines, piece_bytes);
     EXPECT_EQ(texts_of(read), (Texts{"one\nmore of it", " two ", "three three three", "four"}))
         << piece_bytes;
     EXPECT_EQ(read.statistics.summary(), "2 files, 40 bytes, 4 documents") << piece_bytes;
   }
-  TextReader lines({folder / "a"}, Documents::blank_lines);
+  TextReader lines({folder_ / "a"}, Documents::blank_lines);
   std::vector<std::int64_t> begins;
   while (const auto piece = lines.next()) begins.push_back(piece->line);
   EXPECT_EQ(begins, (std::vector<std::int64_t>{3, 8, 10}));
 }
 
-TEST(TextReader, AFileOfBlankLinesIsOneEmptyDocument) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a", "\n \n\n");
-  const Read read = read_files({folder / "a"}, Documents::blank_lines);
+TEST_F(TextReaderTest, AFileOfBlankLinesIsOneEmptyDocument) {
+  write_bytes(folder_ / "a", "\n \n\n");
+  const Read read = read_files({folder_ / "a"}, Documents::blank_lines);
   EXPECT_EQ(read.statistics[SkipReason::empty].count, 1);
 }
 
-TEST(TextReader, UnreadableBytesAreCountedAndBlankOnesAreNot) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a", std::string(30, 'x') + "\n" + std::string(9, 'y') + "\xFF\n   \n");
+TEST_F(TextReaderTest, UnreadableBytesAreCountedAndBlankOnesAreNot) {
+  write_bytes(folder_ / "a", std::string(30, 'x') + "\n" + std::string(9, 'y') + "\xFF\n   \n");
   const std::string bad = std::string(999, 'z') + std::string(1, '\0');
   for (const std::size_t piece_bytes : {std::size_t{8}, TextReader::default_piece_bytes}) {
-    const Read read = read_files({folder / "a"}, Documents::lines, piece_bytes);
+    const Read read = read_files({folder_ / "a"}, Documents::lines, piece_bytes);
     EXPECT_DOUBLE_EQ(read.statistics.unreadable_share(), 0.25) << piece_bytes;
-    write_bytes(folder / "b", bad);
+    write_bytes(folder_ / "b", bad);
     EXPECT_DOUBLE_EQ(
-        read_files({folder / "b"}, Documents::files, piece_bytes).statistics.unreadable_share(), 1);
+        read_files({folder_ / "b"}, Documents::files, piece_bytes).statistics.unreadable_share(),
+        1);
   }
 }
 
-TEST(TextReader, CharactersAreNeverCut) {
-  const TemporaryFolder folder;
+TEST_F(TextReaderTest, CharactersAreNeverCut) {
   std::string text;
   for (int i = 0; i < 1000; ++i)
     text += i % 3 == 0 ? "\xF0\x9F\x99\x82" : i % 3 == 1 ? "\xE2\x96\x88" : "\xC3\xA9";
-  write_bytes(folder / "a", text);
+  write_bytes(folder_ / "a", text);
   for (const std::size_t piece_bytes : {4, 5, 6, 7, 64}) {
-    TextReader reader({folder / "a"}, Documents::files, piece_bytes);
+    TextReader reader({folder_ / "a"}, Documents::files, piece_bytes);
     std::string joined;
     while (const auto piece = reader.next()) {
       EXPECT_TRUE(is_valid_utf8(piece->text));
@@ -333,136 +328,125 @@ TEST(TextReader, CharactersAreNeverCut) {
   }
 }
 
-TEST(TextReader, NoPartOfALongBadDocumentIsHandedOut) {
-  const TemporaryFolder folder;
+TEST_F(TextReaderTest, NoPartOfALongBadDocumentIsHandedOut) {
   const std::string words(3000, 'w');
-  write_bytes(folder / "a", "first\n" + words + "\xFF" + words + "\n" + words + "\n" + words +
-                                std::string(1, '\0') + "\nlast\n");
-  const Read read = read_files({folder / "a"}, Documents::lines, 100);
+  write_bytes(folder_ / "a", "first\n" + words + "\xFF" + words + "\n" + words + "\n" + words +
+                                 std::string(1, '\0') + "\nlast\n");
+  const Read read = read_files({folder_ / "a"}, Documents::lines, 100);
   EXPECT_EQ(texts_of(read), (Texts{"first", words, "last"}));
   EXPECT_EQ(read.documents[1].pieces, 30);
-  EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].first, (folder / "a").string() + ":2");
-  EXPECT_EQ(read.statistics[SkipReason::nul_byte].first, (folder / "a").string() + ":4");
+  EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].first, (folder_ / "a").string() + ":2");
+  EXPECT_EQ(read.statistics[SkipReason::nul_byte].first, (folder_ / "a").string() + ":4");
   EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].count, 1);
   EXPECT_EQ(read.statistics[SkipReason::nul_byte].count, 1);
 }
 
-TEST(TextReader, LineEndsAcrossBlocks) {
-  const TemporaryFolder folder;
+TEST_F(TextReaderTest, LineEndsAcrossBlocks) {
   // The block size is 256 KiB. CR and LF fall on both sides of a block's end, and a lone CR before
   // it.
   for (const int shift : {-2, -1, 0, 1}) {
     const std::string head(static_cast<std::size_t>((1 << 18) + shift), 'x');
-    write_bytes(folder / "a", head + "\r\nnext\rone\r\n");
-    EXPECT_EQ(texts_of(read_files({folder / "a"}, Documents::lines)), (Texts{head, "next\rone"}))
+    write_bytes(folder_ / "a", head + "\r\nnext\rone\r\n");
+    EXPECT_EQ(texts_of(read_files({folder_ / "a"}, Documents::lines)), (Texts{head, "next\rone"}))
         << shift;
   }
 }
 
-TEST(TextReader, VanishedFilesAreCounted) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a", "here\n");
-  const Read read = read_files({folder / "gone", folder / "a"}, Documents::lines);
+TEST_F(TextReaderTest, VanishedFilesAreCounted) {
+  write_bytes(folder_ / "a", "here\n");
+  const Read read = read_files({folder_ / "gone", folder_ / "a"}, Documents::lines);
   EXPECT_EQ(texts_of(read), Texts{"here"});
   EXPECT_EQ(read.statistics.summary(),
             "1 files, 4 bytes, 1 documents; left out: 1 files that vanished (first: " +
-                (folder / "gone").string() + ")");
+                (folder_ / "gone").string() + ")");
 }
 
 // ---- Compressed files ---------------------------------------------------------------------------
 
-TEST(TextReader, Compressed) {
-  const TemporaryFolder folder;
+TEST_F(TextReaderTest, Compressed) {
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "line " + std::to_string(i * 7919 % 100003) + "\n";
-  write_bytes(folder / "a.gz", gzip(text));
-  write_bytes(folder / "b.gz", gzip("first\n") + gzip("second\n") + gzip(""));
-  write_bytes(folder / "c.zst", zstd(text));
-  write_bytes(folder / "d.zst", zstd("first\n") + zstd("second\n"));
+  write_bytes(folder_ / "a.gz", gzip(text));
+  write_bytes(folder_ / "b.gz", gzip("first\n") + gzip("second\n") + gzip(""));
+  write_bytes(folder_ / "c.zst", zstd(text));
+  write_bytes(folder_ / "d.zst", zstd("first\n") + zstd("second\n"));
   for (const char* name : {"a.gz", "c.zst"})
-    EXPECT_EQ(texts_of(read_files({folder / name}, Documents::files, 1 << 22)), Texts{text})
+    EXPECT_EQ(texts_of(read_files({folder_ / name}, Documents::files, 1 << 22)), Texts{text})
         << name;
   for (const char* name : {"b.gz", "d.zst"})
-    EXPECT_EQ(texts_of(read_files({folder / name}, Documents::lines)), (Texts{"first", "second"}));
+    EXPECT_EQ(texts_of(read_files({folder_ / name}, Documents::lines)), (Texts{"first", "second"}));
 }
 
-TEST(TextReader, DamagedCompressedFilesAreErrors) {
-  const TemporaryFolder folder;
+TEST_F(TextReaderTest, DamagedCompressedFilesAreErrors) {
   const std::string text(5000, 't'), gz = gzip(text + "1"), zst = zstd(text + "2");
   const auto error = [&](const std::string& name, const std::string& bytes) {
-    write_bytes(folder / name, bytes);
-    std::string message = input_error([&] { read_files({folder / name}, Documents::files); });
-    const std::size_t place = message.find(folder.path().string() + "/");
-    return place == message.npos ? message
-                                 : message.erase(place, folder.path().string().size() + 1);
+    write_bytes(folder_ / name, bytes);
+    return error_in_dir([&] { read_files({folder_ / name}, Documents::files); });
   };
   const std::string truncated =
       "the compressed data ends in the middle; the file is truncated: copy it again";
-  EXPECT_EQ(error("a.gz", ""), "a.gz: " + truncated);
-  EXPECT_EQ(error("a.zst", ""), "a.zst: " + truncated);
+  EXPECT_EQ(error("a.gz", ""), "DIR/a.gz: " + truncated);
+  EXPECT_EQ(error("a.zst", ""), "DIR/a.zst: " + truncated);
   for (std::size_t size = 1; size < gz.size(); ++size)
-    EXPECT_EQ(error("a.gz", gz.substr(0, size)), "a.gz: " + truncated) << size;
+    EXPECT_EQ(error("a.gz", gz.substr(0, size)), "DIR/a.gz: " + truncated) << size;
   for (std::size_t size = 4; size < zst.size(); ++size)
-    EXPECT_EQ(error("a.zst", zst.substr(0, size)), "a.zst: " + truncated) << size;
+    EXPECT_EQ(error("a.zst", zst.substr(0, size)), "DIR/a.zst: " + truncated) << size;
   std::string damaged = gz;
   damaged[damaged.size() - 6] ^= 1;
-  EXPECT_EQ(error("a.gz", damaged),
-            "a.gz: not valid gzip data (incorrect data check); unpack it by hand or make it anew");
+  EXPECT_EQ(
+      error("a.gz", damaged),
+      "DIR/a.gz: not valid gzip data (incorrect data check); unpack it by hand or make it anew");
   EXPECT_EQ(
       error("a.gz", gz + "trailing"),
-      "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
+      "DIR/a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
   EXPECT_EQ(
       error("a.gz", "plain text"),
-      "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
-  EXPECT_EQ(
-      error("a.zst", "plain text"),
-      "a.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew");
+      "DIR/a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
+  EXPECT_EQ(error("a.zst", "plain text"),
+            "DIR/a.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make "
+            "it anew");
 }
 
-TEST(TextReader, BombsAreLeftOut) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "bomb.gz", gzip(std::string(4 << 20, 'b')));
-  write_bytes(folder / "bomb.zst", zstd(std::string(4 << 20, 'b')));
+TEST_F(TextReaderTest, BombsAreLeftOut) {
+  write_bytes(folder_ / "bomb.gz", gzip(std::string(4 << 20, 'b')));
+  write_bytes(folder_ / "bomb.zst", zstd(std::string(4 << 20, 'b')));
   // A high ratio is accepted within the first megabyte.
-  write_bytes(folder / "small.zst", zstd(std::string(1 << 19, 's')));
-  const Read read =
-      read_files({folder / "bomb.gz", folder / "bomb.zst", folder / "small.zst"}, Documents::files);
+  write_bytes(folder_ / "small.zst", zstd(std::string(1 << 19, 's')));
+  const Read read = read_files({folder_ / "bomb.gz", folder_ / "bomb.zst", folder_ / "small.zst"},
+                               Documents::files);
   EXPECT_EQ(texts_of(read), Texts{std::string(1 << 19, 's')});
   EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].count, 2);
   const std::string& first = read.statistics[SkipReason::decompression_bomb].first;
-  EXPECT_TRUE(first.starts_with((folder / "bomb.gz").string() + ": ")) << first;
+  EXPECT_TRUE(first.starts_with((folder_ / "bomb.gz").string() + ": ")) << first;
   EXPECT_TRUE(first.ends_with("if you trust the file, unpack it by hand and name the result"));
 }
 
-TEST(TextReader, RefusesLinesThatEndInCrAlone) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a.txt", "one\rtwo\r");
-  write_bytes(folder / "end.txt", "one\r");
-  write_bytes(folder / "inside.txt", "one\rtwo\nthree\n");
+TEST_F(TextReaderTest, RefusesLinesThatEndInCrAlone) {
+  write_bytes(folder_ / "a.txt", "one\rtwo\r");
+  write_bytes(folder_ / "end.txt", "one\r");
+  write_bytes(folder_ / "inside.txt", "one\rtwo\nthree\n");
   for (const Documents form : {Documents::files, Documents::lines, Documents::blank_lines}) {
-    EXPECT_EQ(input_error([&] { read_files({folder / "a.txt"}, form); }),
-              (folder / "a.txt").string() +
-                  ": its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new");
-    EXPECT_EQ(read_files({folder / "end.txt", folder / "inside.txt"}, form).statistics.files, 2);
+    EXPECT_EQ(
+        error_in_dir([&] { read_files({folder_ / "a.txt"}, form); }),
+        "DIR/a.txt: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new");
+    EXPECT_EQ(read_files({folder_ / "end.txt", folder_ / "inside.txt"}, form).statistics.files, 2);
   }
 }
 
-TEST(TextReader, TheLastDocumentEndsAsTheOthers) {
-  const TemporaryFolder folder;
+TEST_F(TextReaderTest, TheLastDocumentEndsAsTheOthers) {
   for (const std::string end : {"", "\n", "\n\n", "\n \n"}) {
-    write_bytes(folder / "a.txt", "ab\ncd\n\nef\ngh" + end);
-    EXPECT_EQ(texts_of(read_files({folder / "a.txt"}, Documents::blank_lines)),
+    write_bytes(folder_ / "a.txt", "ab\ncd\n\nef\ngh" + end);
+    EXPECT_EQ(texts_of(read_files({folder_ / "a.txt"}, Documents::blank_lines)),
               (Texts{"ab\ncd", "ef\ngh"}))
         << end;
   }
 }
 
-TEST(TextReader, SaysThatAFileIsCompressed) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a.txt", gzip("one\ntwo\n"));
-  const Read read = read_files({folder / "a.txt"}, Documents::lines);
+TEST_F(TextReaderTest, SaysThatAFileIsCompressed) {
+  write_bytes(folder_ / "a.txt", gzip("one\ntwo\n"));
+  const Read read = read_files({folder_ / "a.txt"}, Documents::lines);
   EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].first,
-            (folder / "a.txt").string() + ":1; the file is gzip data: unpack it");
+            (folder_ / "a.txt").string() + ":1; the file is gzip data: unpack it");
 }
 
 }  // namespace
