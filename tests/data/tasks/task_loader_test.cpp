@@ -38,12 +38,10 @@ std::shared_ptr<const TaskDataset> dataset_of(TaskKind kind, const std::vector<E
 std::shared_ptr<const TaskDataset> texts(int count) {
   std::vector<Example> examples;
   for (int i = 0; i < count; ++i) {
-    Example example;
-    example.text =
-        static_cast<char>('A' + i) + std::string(static_cast<std::size_t>(i * 7 % 20), 'x');
-    example.label = i % 2 == 0 ? "O" : "B-X";
-    example.labelled = true;
-    examples.push_back(example);
+    examples.push_back({.text = static_cast<char>('A' + i) +
+                                std::string(static_cast<std::size_t>(i * 7 % 20), 'x'),
+                        .label = i % 2 == 0 ? "O" : "B-X",
+                        .labelled = true});
   }
   return dataset_of(TaskKind::classification, examples);
 }
@@ -97,10 +95,8 @@ TEST(TaskLoader, RanksShareAStep) {
   const auto expected = uses(alone.next());
   std::map<std::int64_t, std::int64_t> both;
   for (int rank = 0; rank < 3; ++rank) {
-    TaskLoaderOptions options = options_of(8, 2);
-    options.rank = rank;
-    options.world_size = 3;
-    TaskLoader loader(data, options);
+    TaskLoader loader(
+        data, {.batch_size = 8, .micro_batch_size = 2, .seed = 5, .rank = rank, .world_size = 3});
     both.merge(uses(loader.next()));
     EXPECT_EQ(loader.step_targets(), 8);
   }
@@ -126,12 +122,8 @@ TEST(TaskLoader, RefusesDataWithoutLabels) {
 }
 
 TEST(TaskBatches, AreRowsOneBehindAnotherWithTypes) {
-  Example first, second;
-  first.text = "abcde";
-  second.text = "a";
-  second.pair = "b";
-  first.label = second.label = "B-X";
-  first.labelled = second.labelled = true;
+  const Example first{.text = "abcde", .label = "B-X", .labelled = true},
+      second{.text = "a", .pair = "b", .label = "B-X", .labelled = true};
   const auto data = dataset_of(TaskKind::classification, {first, second});
   const Batch batch = make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9});
   EXPECT_EQ(batch.input.offsets, (Numbers{0, 7, 12}));
@@ -154,13 +146,8 @@ TEST(TaskBatches, LabelFirstTokensOfWords) {
 }
 
 TEST(TaskBatches, HaveARowForEachChoice) {
-  std::vector<Example> examples(2);
-  for (Example& example : examples) {
-    example.text = "a";
-    example.choices = {"b", "cd", "e"};
-    example.choice = 2;
-    example.labelled = true;
-  }
+  const std::vector<Example> examples(
+      2, Example{.text = "a", .choices = {"b", "cd", "e"}, .choice = 2, .labelled = true});
   const Batch batch =
       make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5});
   EXPECT_EQ(batch.input.sequences(), 6);
@@ -189,10 +176,7 @@ TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
   const auto data = texts(23);
   std::multiset<std::int64_t> seen;
   for (int rank = 0; rank < 2; ++rank) {
-    TaskLoaderOptions options = options_of(1, 4);
-    options.rank = rank;
-    options.world_size = 2;
-    TaskEvaluationLoader loader(data, options);
+    TaskEvaluationLoader loader(data, {.micro_batch_size = 4, .rank = rank, .world_size = 2});
     while (const auto batch = loader.next())
       seen.insert(batch->samples.begin(), batch->samples.end());
   }
@@ -202,9 +186,7 @@ TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
 
 TEST(TaskEvaluationLoader, KeepsLengthsApartWherePaddingChangesResults) {
   const auto data = texts(23);
-  TaskLoaderOptions options = options_of(1, 4);
-  options.equal_lengths = true;
-  TaskEvaluationLoader loader(data, options);
+  TaskEvaluationLoader loader(data, {.micro_batch_size = 4, .equal_lengths = true});
   std::size_t samples = 0;
   std::int64_t batches = 0;
   while (const auto batch = loader.next()) {
@@ -222,9 +204,8 @@ TEST(TaskEvaluationLoader, KeepsLengthsApartWhereAWindowEndsToo) {
   std::vector<Example> examples(195);
   for (std::size_t i = 0; i < examples.size(); ++i)
     examples[i].text = std::string(i < 191 ? 5 : i == 192 ? 3 : 9, 'x');
-  TaskLoaderOptions options = options_of(1, 3);  // a window has 192 samples
-  options.equal_lengths = true;
-  TaskEvaluationLoader loader(dataset_of(TaskKind::classification, examples), options);
+  TaskEvaluationLoader loader(dataset_of(TaskKind::classification, examples),
+                              {.micro_batch_size = 3, .equal_lengths = true});  // windows of 192
   while (const auto batch = loader.next())
     for (std::size_t i = 1; i < batch->input.offsets.size(); ++i)
       EXPECT_EQ(batch->input.offsets[i] - batch->input.offsets[i - 1], batch->input.offsets[1]);

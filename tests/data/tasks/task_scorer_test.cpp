@@ -43,12 +43,19 @@ TaskScores scores_of(TaskDataset dataset, const std::vector<float>& outputs, con
 
 std::vector<Example> labelled(const std::vector<std::pair<std::string, std::string>>& rows) {
   std::vector<Example> examples;
-  for (const auto& [text, label] : rows) {
-    examples.emplace_back();
-    examples.back().text = text;
-    examples.back().label = label;
-    examples.back().labelled = true;
-  }
+  for (const auto& [text, label] : rows)
+    examples.push_back({.text = text, .label = label, .labelled = true});
+  return examples;
+}
+
+/// The text "a" for 0, "b" for 1 and so on.
+std::string letter(std::size_t i) { return std::string(1, static_cast<char>('a' + i)); }
+
+/// Texts "a", "b" … with these values.
+std::vector<Example> with_values(const std::vector<double>& values) {
+  std::vector<Example> examples;
+  for (const double value : values)
+    examples.push_back({.text = letter(examples.size()), .value = value, .labelled = true});
   return examples;
 }
 
@@ -81,12 +88,8 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
 /// Texts "a", "b" … with these labels.
 std::vector<Example> with_labels(const std::vector<std::vector<std::string>>& sets) {
   std::vector<Example> examples;
-  for (const auto& labels : sets) {
-    examples.emplace_back();
-    examples.back().text = std::string(1, static_cast<char>('a' + examples.size() - 1));
-    examples.back().labels = labels;
-    examples.back().labelled = true;
-  }
+  for (const auto& labels : sets)
+    examples.push_back({.text = letter(examples.size()), .labels = labels, .labelled = true});
   return examples;
 }
 
@@ -145,24 +148,14 @@ TEST(TaskScorer, ConstantScoresIgnoreTheInput) {
   const auto classes = dataset_of(task_of(TaskKind::classification),
                                   labelled({{"a", "x"}, {"b", "x"}, {"c", "y"}}), {"x", "y"});
   EXPECT_NEAR(constant_scores(classes).decisive, 2.0 / 3, 1e-12);
-  std::vector<Example> numbers(3);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i].text = "a";
-    numbers[i].value = static_cast<double>(i);
-    numbers[i].labelled = true;
-  }
-  const TaskScores of_values = constant_scores(dataset_of(task_of(TaskKind::regression), numbers));
+  const TaskScores of_values =
+      constant_scores(dataset_of(task_of(TaskKind::regression), with_values({0, 1, 2})));
   EXPECT_EQ(of_values.decisive, 0) << "a constant correlates with nothing";
   EXPECT_NEAR(of_values.values[2].second, 2.0 / 3, 1e-12) << "the variance";
 }
 
 TEST(TaskScorer, Numbers) {
-  std::vector<Example> examples(3);
-  for (std::size_t i = 0; i < 3; ++i) {
-    examples[i].text = "a";
-    examples[i].value = static_cast<double>(i);
-    examples[i].labelled = true;
-  }
+  const auto examples = with_values({0, 1, 2});
   const auto scores =
       scores_of(dataset_of(task_of(TaskKind::regression), examples), {0, 2, 4}, {3, 1});
   ASSERT_EQ(scores.values.size(), 3);
@@ -247,12 +240,8 @@ TEST(TaskStatistics, CountsLabelsDuplicatesAndOverlap) {
 }
 
 TEST(TaskStatistics, KnowsQuestionsAndNumbers) {
-  std::vector<Example> questions(2);
-  for (Example& example : questions) {
-    example.text = "q";
-    example.pair = "abcdefghijklmnopqrst";
-    example.labelled = true;
-  }
+  std::vector<Example> questions(
+      2, Example{.text = "q", .pair = "abcdefghijklmnopqrst", .labelled = true});
   questions[0].answers = {{"st", 18}};
   TaskConfig task = task_of(TaskKind::questions);
   task.no_answer = true;
@@ -261,11 +250,7 @@ TEST(TaskStatistics, KnowsQuestionsAndNumbers) {
   EXPECT_EQ(report.train.duplicates, 1);
   EXPECT_EQ(report.train.encoding.examples, 2);
   EXPECT_EQ(report.train.encoding.samples, data.size());
-  std::vector<Example> numbers(2);
-  numbers[0].value = 1;
-  numbers[1].value = 4;
-  numbers[0].labelled = numbers[1].labelled = true;
-  const auto values = dataset_of(task_of(TaskKind::regression), numbers);
+  const auto values = dataset_of(task_of(TaskKind::regression), with_values({1, 4}));
   EXPECT_EQ(task_statistics(values, values).train.mean, 2.5);
   EXPECT_EQ(task_statistics(values, values).train.values, 2);
 }
@@ -339,14 +324,7 @@ TEST(TaskStatistics, WarnsOfLabelsThatAreAlike) {
 
 TEST(TaskStatistics, WarnsOfConstantValues) {
   const auto values_of = [](const std::vector<double>& values) {
-    std::vector<Example> examples;
-    for (const double value : values) {
-      examples.emplace_back();
-      examples.back().text = static_cast<char>('a' + examples.size());
-      examples.back().value = value;
-      examples.back().labelled = true;
-    }
-    return dataset_of(task_of(TaskKind::regression), examples);
+    return dataset_of(task_of(TaskKind::regression), with_values(values));
   };
   std::vector<std::string> warnings =
       task_warnings(task_statistics(values_of({1, 2}), values_of({0.5, 0.5, 0.5})));
