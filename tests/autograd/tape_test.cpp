@@ -128,9 +128,7 @@ TEST(Tape, ASecondWalkSaysWhy) {
   const Var x = leaf({1}, 1);
   const std::string message =
       "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape "
-      "was walked already (gradients of "
-      "gradients "
-      "are not supported)";
+      "was walked already (gradients of gradients are not supported)";
   EXPECT_EQ(message_of([&] {
               Tape tape;
               tape.backward(square(random_normal({1}, 2)));

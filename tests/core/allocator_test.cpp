@@ -96,12 +96,10 @@ TEST(Arena, OutOfMemoryNamesTheLargestHolders) {
     held.push_back(arena.allocate(2 * mib));
   }
   held.push_back(arena.allocate(mib / 2));
-  EXPECT_EQ(
-      message_of([&] { (void)arena.allocate(4 * mib); }),
-      "out of memory on cpu: 4.0 MiB requested, 5.5 MiB in use, 5.5 MiB reserved; largest holders: "
-      "large 4.0 MiB, small 1.0 MiB, other 0.5 MiB; lower "
-      "micro_batch_size or sequence_length, set activation_checkpointing: true, or make the "
-      "model smaller");
+  EXPECT_EQ(message_of([&] { (void)arena.allocate(4 * mib); }),
+            "out of memory on cpu: 4.0 MiB requested, 5.5 MiB in use, 5.5 MiB reserved; largest "
+            "holders: large 4.0 MiB, small 1.0 MiB, other 0.5 MiB; lower micro_batch_size or "
+            "sequence_length, set activation_checkpointing: true, or make the model smaller");
 }
 
 TEST(Arena, IsUsableAfterItRanOut) {

@@ -144,8 +144,7 @@ const Case unbuildable[] = {
        c.attention = {.kind = AttentionKind::performer, .semantics = Semantics::transformers};
      },
      "attention.kind performer has no attention.semantics transformers, which Hugging Face defines "
-     "for nystrom and softmax alone; set "
-     "attention.semantics to nystrom"},
+     "for nystrom and softmax alone; set attention.semantics to nystrom"},
     {"ProjectedLength",
      [](C& c) { c.attention = {.kind = AttentionKind::linformer, .projected_length = 513}; },
      "attention.projected_length 513 exceeds max_position_embeddings 512; linformer would make "
@@ -156,19 +155,17 @@ const Case unbuildable[] = {
      "pad_token_id 30000 is outside the vocabulary; expected an id below vocab_size 30000"},
     {"Segments", [](C& c) { make_transformers(c, 64, 100); },
      "attention.num_landmarks 64 does not divide segment_means_seq_len 100, as attention.semantics "
-     "transformers needs (Hugging Face "
-     "refuses it too); change it or set attention.semantics to nystrom"},
+     "transformers needs (Hugging Face refuses it too); change it or set attention.semantics to "
+     "nystrom"},
     {"SegmentsBeyondPositions", [](C& c) { make_transformers(c, 64, 1024); },
      "max_position_embeddings 512 is below segment_means_seq_len 1024, the only length that "
-     "attention.semantics transformers accepts; "
-     "raise it or set attention.semantics to nystrom"},
+     "attention.semantics transformers accepts; raise it or set attention.semantics to nystrom"},
     {"FeaturesWithPostNorm", [](C& c) { make_features(c), c.norm = Norm::post; },
      "embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post "
      "takes token ids"},
     {"FeaturesForMaskedLm", [](C& c) { make_features(c), c.head = Head::masked_lm; },
      "embed_dim 287 makes the input features, but the head NystromformerForMaskedLM needs token "
-     "ids; leave embed_dim out or choose "
-     "another head"},
+     "ids; leave embed_dim out or choose another head"},
     {"FeaturesWithPositions", [](C& c) { make_features(c), c.positions = Positions::absolute; },
      "positions are absolute, but input features (embed_dim) have no position embeddings; set "
      "positions to none or rope"},
@@ -182,10 +179,8 @@ const Case unbuildable[] = {
      "labels are empty; the head NystromformerForSequenceClassification needs at least one"},
     {"Huge", [](C& c) { c.hidden_size = 12'000'000'000'000'000; },
      "hidden_size 12000000000000000, intermediate_size 3072, num_hidden_layers 12, vocab_size "
-     "30000, "
-     "the lengths of tables and the widths of projections make about 6.9e+33 parameters; expected "
-     "at "
-     "most 1e+13: lower them"},
+     "30000, the lengths of tables and the widths of projections make about 6.9e+33 parameters; "
+     "expected at most 1e+13: lower them"},
     {"HugeProjection", [](C& c) { c.embedding.projection = INT64_MAX; },
      "hidden_size 768, intermediate_size 3072, num_hidden_layers 12, vocab_size 30000, the lengths "
      "of tables and the widths of projections make about 7.1e+21 parameters; expected at most "

@@ -246,9 +246,8 @@ TEST(LoadWeights, ReportsEverythingAtOnce) {
                                  {"surplus", {1}}});
   EXPECT_EQ(message_of([&] { check_weights(store, source); }),
             "the weights do not fit the model; mismatched: nystromformer.query.weight is [4, 5], "
-            "expected [4, 4]; unexpected: "
-            "nystromformer.qeury.bias; did you mean 'nystromformer.query.bias'?, surplus; missing: "
-            "nystromformer.query.bias, "
+            "expected [4, 4]; unexpected: nystromformer.qeury.bias; did you mean "
+            "'nystromformer.query.bias'?, surplus; missing: nystromformer.query.bias, "
             "nystromformer.LayerNorm.weight");
 }
 

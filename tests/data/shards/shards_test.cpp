@@ -269,8 +269,7 @@ TEST_F(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
             name + "tokens: got 600.0, expected a whole number from 1 to 281474976710656");
   const std::string keys =
       "expected format, version, tokenizer, vocab_size, special_ids, statistics, tokens, "
-      "documents, "
-      "shards";
+      "documents, shards";
   EXPECT_EQ(with(R"("documents": 3,)", ""), name + "'documents' is missing");
   EXPECT_EQ(with(R"("documents": 3)", R"("document": 3)"), name + "'document' is unknown, " + keys);
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 1000)"),

@@ -133,8 +133,7 @@ const BadFile bad_files[] = {
     {"header_of_a_recipe_without", classification, cola, "a.tsv",
      "id\tlabel\tstar\tsentence\ngj04\t1\t\tThe cat sat.\n",
      "DIR/a.tsv:1: unknown label 'label'; labels are '0' and '1'; if this line names the columns, "
-     "set task.header to true and their names "
-     "in task.columns"},
+     "set task.header to true and their names in task.columns"},
     {"nul", classification, unchanged, "a.tsv", std::string("text\tlabel\nx\0y\t1\n", 17),
      "DIR/a.tsv:2: column 1: byte 2 is NUL; this is no text"},
     {"label_empty", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t\n",
@@ -208,8 +207,7 @@ const BadFile bad_files[] = {
      "DIR/a.tsv:3: the label '-1.1e18' is beyond 1e+18; divide the values"},
     {"header_for_a_number", regression, no_header, "a.tsv", "score\tid\ttext\n1\t7\tx\n",
      "DIR/a.tsv:1: the label 'score' is no finite number; if this line names the columns, set "
-     "task.header to true and their names in "
-     "task.columns"},
+     "task.header to true and their names in task.columns"},
     // JSON Lines
     {"no_json", classification, unchanged, "a.jsonl",
      "{\"text\": \"x\", \"label\": 1}\n{\"text\": x}\n",
@@ -218,16 +216,14 @@ const BadFile bad_files[] = {
     {"object_on_several_lines", classification, unchanged, "a.jsonl",
      "{\n  \"text\": \"x\",\n  \"label\": 1\n}\n",
      "DIR/a.jsonl:1:1: syntax error while parsing object key - unexpected end of input; expected "
-     "string literal; each line must hold one "
-     "whole JSON object"},
+     "string literal; each line must hold one whole JSON object"},
     {"utf_16_json", classification, unchanged, "a.jsonl",
      utf16("{\"text\": \"x\", \"label\": 1}\n"),
      "DIR/a.jsonl:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t "
      "UTF-8"},
     {"no_object", classification, unchanged, "a.jsonl", "[1]\n",
      "DIR/a.jsonl:1: the line is a list, expected a JSON object; a file that is one JSON array "
-     "ends "
-     "in .json"},
+     "ends in .json"},
     {"missing_key", classification, unchanged, "a.jsonl", "{\"txt\": \"x\", \"label\": 1}\n",
      "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'; name the "
      "column by task.columns.text"},

@@ -168,10 +168,10 @@ TEST_F(BagFileTest, RefusesCoordsThatLoseDigits) {
     ArrayFile(folder_ / "a.h5")
         .add("features", H5T_IEEE_F32LE, {2, 1}, {1, 2})
         .add("coords", H5T_STD_U64LE, {2, 2}, {0, 0, 0, last});
-    EXPECT_EQ(refusal("a.h5"),
-              last == exact ? ""
-                            : ": coords[1] is beyond 2^53, where whole numbers lose their last "
-                              "digits; write coords in pixels of the slide");
+    EXPECT_EQ(refusal("a.h5"), last == exact
+                                   ? ""
+                                   : ": coords[1] is beyond 2^53, where whole numbers lose their "
+                                     "last digits; write coords in pixels of the slide");
   }
 }
 
@@ -189,10 +189,9 @@ TEST_F(BagFileTest, RefusesOtherForms) {
             ": the array is [0, 3]: there is nothing in it");
   EXPECT_EQ(refusal("a.npy", npy("<f4", "4, 2", data)),
             ": [4, 2] numbers do not fit into its 152 bytes: it is cut short");
-  EXPECT_EQ(
-      refusal("a.npy", npy("<f4", "1, 2", data)),
-      ": 16 bytes follow its [1, 2] numbers: np.save was called more than once; save one array "
-      "a file");
+  EXPECT_EQ(refusal("a.npy", npy("<f4", "1, 2", data)),
+            ": 16 bytes follow its [1, 2] numbers: np.save was called more than once; save one "
+            "array a file");
   EXPECT_EQ(
       refusal("a.npy", npy("<f4", "999999999999, 999999999999", data)),
       ": [999999999999, 999999999999] numbers do not fit into its 152 bytes: it is cut short");

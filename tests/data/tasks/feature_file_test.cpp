@@ -479,8 +479,8 @@ TEST_F(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
   };
   const auto refusal = [&](int bytes) {
     return fmt::format(
-        "{}: 'features': the chunk at [0, 0, 0] unpacks to {} bytes, expected 16: "
-        "the file is damaged",
+        "{}: 'features': the chunk at [0, 0, 0] unpacks to {} bytes, expected 16: the file is "
+        "damaged",
         path.string(), bytes);
   };
   constexpr unsigned only_shuffled = 2, only_gzipped = 1, as_it_is = 3;

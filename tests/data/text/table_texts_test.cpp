@@ -118,13 +118,12 @@ TEST_F(TableTexts, ParquetIsRefusedWithTheLineThatConvertsIt) {
   for (const char* name : {"rows.parquet", "rows.txt", "rows.csv"}) {
     write_bytes(folder_ / name, "PAR1 and columns");
     const std::string file = (folder_ / name).string();
-    const std::string expected =
-        file +
-        ": is a Parquet file, which this program does not read; convert it: python3 -c \"import "
-        "pandas; pandas.read_parquet('" +
-        file + "').to_json('" + file +
-        ".jsonl', orient='records', lines=True, force_ascii=False)\", or give it to nystrom in "
-        "Python";
+    const std::string expected = file +
+                                 ": is a Parquet file, which this program does not read; convert "
+                                 "it: python3 -c \"import pandas; pandas.read_parquet('" +
+                                 file + "').to_json('" + file +
+                                 ".jsonl', orient='records', lines=True, force_ascii=False)\", or "
+                                 "give it to nystrom in Python";
     EXPECT_EQ(testing::message_of([&] { match_texts(std::span(&file, 1), Documents::files); }),
               expected);
     EXPECT_EQ(testing::message_of([&] { open_byte_source(file); }), expected);

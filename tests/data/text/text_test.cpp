@@ -193,9 +193,9 @@ TEST_F(MatchFiles, Errors) {
   EXPECT_EQ(error(folder_ / "*.zst"),
             "'DIR/*.zst' matches no file; relative names start at the current folder " +
                 std::filesystem::current_path().string());
-  EXPECT_EQ(error(folder_.path()),
-            "'DIR' is a folder; name the files in it, as in 'DIR/*.txt', or all below it: "
-            "'DIR/**'");
+  EXPECT_EQ(
+      error(folder_.path()),
+      "'DIR' is a folder; name the files in it, as in 'DIR/*.txt', or all below it: 'DIR/**'");
   EXPECT_EQ(error(""), "a file pattern is empty or holds a NUL byte");
 }
 

@@ -79,8 +79,7 @@ TEST(SentencePieceJson, UserDefinedPiecesThatCannotBeWritten) {
                     small = testing::small_model();
   EXPECT_EQ(error(small + piece("<x>", 0, 4) + piece("ab", -3) + piece("acb", -5) + bpe),
             "m: merging makes 3 pieces of 'acb', which is one itself; beside a user-defined piece "
-            "of several characters, '<x>', Hugging "
-            "Face's form of the model would give other ids");
+            "of several characters, '<x>', Hugging Face's form of the model would give other ids");
   const std::string charsmap = testing::charsmap(testing::one_key_trie(), std::string("a\0", 2));
   EXPECT_EQ(error(small + piece("A", 0, 4) + bytes_field(3, bytes_field(2, charsmap))),
             "m: the user-defined piece 'A' becomes 'a' in normal text, where Hugging Face's "

@@ -330,8 +330,8 @@ TEST_F(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
   describe(json);
   EXPECT_EQ(input_error([&] { require_masked_lm_tokens(*open()); }),
             "the tokenizer makes '[MASK] [SEP]' of a text; masked language models are trained on "
-            "'[CLS] [MASK] [SEP]': give it that "
-            "template, or other names as cls_token and sep_token in tokenizer_config.json");
+            "'[CLS] [MASK] [SEP]': give it that template, or other names as cls_token and "
+            "sep_token in tokenizer_config.json");
 }
 
 /// tokenizer_config.json overrides tokenizer.json, as in transformers.

@@ -96,8 +96,8 @@ const Case cases[] = {
      "added_tokens[1].special: got 1, expected true or false"},
     {"normalizer_type", "/normalizer/normalizers/1/type", "\"Upper\"",
      "normalizer.normalizers[1]: normalizers of type 'Upper' are not supported; known are "
-     "BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
-     "Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents"},
+     "BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, "
+     "Replace, Sequence, Strip and StripAccents"},
     {"normalizer_no_type", "/normalizer", "{}", "normalizer: 'type' is missing"},
     {"normalizer_flag", "/normalizer", R"({"type": "BertNormalizer", "lowercase": "yes"})",
      "normalizer.lowercase: got \"yes\", expected true or false"},
@@ -118,8 +118,8 @@ const Case cases[] = {
      "normalizer.precompiled_charsmap: the charsmap has 3 bytes, too few for its own header"},
     {"pre_tokenizer_type", "/pre_tokenizer/type", "\"UnicodeScripts\"",
      "pre_tokenizer: pre-tokenizers of type 'UnicodeScripts' are not supported; known are "
-     "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, "
-     "Punctuation, Sequence, Split, Whitespace and WhitespaceSplit"},
+     "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, Punctuation, Sequence, "
+     "Split, Whitespace and WhitespaceSplit"},
     {"split_behavior", "/pre_tokenizer",
      R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Kept"})",
      "pre_tokenizer.behavior: got 'Kept', expected Removed, Isolated, MergedWithPrevious, "

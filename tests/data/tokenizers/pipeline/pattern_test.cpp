@@ -181,9 +181,9 @@ std::string search_error(const std::string& expression, const std::string& text)
 
 TEST(Pattern, GivesUpWhereItWouldTakeForEver) {
   EXPECT_EQ(search_error("(?:a|aa)+(?:a|aa)+(?:a|aa)+b", std::string(200, 'a')),
-            "f: p: the regular expression '(?:a|aa)+(?:a|aa)+(?:a|aa)+b' fails in a text "
-            "of 200 bytes: retry-limit-in-match over; expected one that backtracks less, such as "
-            "without repetitions inside repetitions");
+            "f: p: the regular expression '(?:a|aa)+(?:a|aa)+(?:a|aa)+b' fails in a text of 200 "
+            "bytes: retry-limit-in-match over; expected one that backtracks less, such as without "
+            "repetitions inside repetitions");
   for (const char* expression : {"(a*)*b", "(?i)(?:a|A|aa)*b", "(?<n>a|b\\g<n>|aa)*b",
                                  "(?:a|a?)+[bc]c", "(?:(?=a).|aa)+[bc]c", "(a|aa)+\\1[bc]c"})
     expect_says(search_error(expression, std::string(300, 'a') + " b c"),
