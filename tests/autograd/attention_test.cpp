@@ -44,10 +44,6 @@ const AttentionCase attention_cases[] = {
     {"empty_sample_of_pairs", 2, 1, 9, 70, 16, 16, 0.3, padded(70, 33, 0), EmptyRows::uniform},
 };
 
-struct Result {
-  std::vector<Tensor> tensors;  // output, dq, dk, dv
-};
-
 using Attention = Var (*)(const Var&, const Var&, const Var&, const AttentionOptions&);
 
 /// Random numbers that every type holds exactly.
@@ -55,7 +51,8 @@ Tensor rounded(const Shape& shape, std::uint64_t seed) {
   return random_normal(shape, seed).cast(DType::bf16);
 }
 
-Result run(Attention f, const AttentionCase& test, DType dtype) {
+/// The output, dq, dk and dv.
+std::vector<Tensor> run(Attention f, const AttentionCase& test, DType dtype) {
   Tape tape;
   const auto leaf = [&](std::int64_t rows, std::int64_t width, std::uint64_t seed) {
     return Var::leaf(rounded({test.samples, test.heads, rows, width}, seed).cast(dtype));
@@ -68,36 +65,22 @@ Result run(Attention f, const AttentionCase& test, DType dtype) {
       f(q, k, v,
         {.scale = test.scale, .out = dtype, .key_mask = mask, .empty_rows = test.empty_rows});
   tape.backward(out, rounded(out.shape(), 4).cast(dtype));
-  return {{out.value(), q.grad(), k.grad(), v.grad()}};
+  return {out.value(), q.grad(), k.grad(), v.grad()};
 }
 
 class FusedAttention : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(FusedAttention, EqualsTheUnfusedOne) {
   const char* names[] = {"output", "dq", "dk", "dv"};
-  const Result expected = run(unfused_attention, GetParam(), DType::f64);
+  const auto expected = run(unfused_attention, GetParam(), DType::f64);
   for (const CpuLevel level : cpu_levels) {
     const AtLevel at(level);
-    const Result wide = run(attention, GetParam(), DType::f64),
-                 single = run(attention, GetParam(), DType::f32);
-    for (std::size_t i = 0; i < 4; ++i) {
-      EXPECT_LE(relative_difference(wide.tensors[i], expected.tensors[i]), 1e-12)
-          << names[i] << " in f64, " << name_of(level);
-      EXPECT_LE(relative_difference(single.tensors[i], expected.tensors[i]), 2e-5)
-          << names[i] << " in f32, " << name_of(level);
-    }
-  }
-}
-
-TEST_P(FusedAttention, InBf16EqualsTheUnfusedOneUpToItsRounding) {
-  const char* names[] = {"output", "dq", "dk", "dv"};
-  const Result expected = run(unfused_attention, GetParam(), DType::f64);
-  for (const CpuLevel level : cpu_levels) {
-    const AtLevel at(level);
-    const Result half = run(attention, GetParam(), DType::bf16);
-    for (std::size_t i = 0; i < 4; ++i) {
-      EXPECT_LE(relative_difference(half.tensors[i], expected.tensors[i]), 1.5e-2)
-          << names[i] << ", " << name_of(level);
+    for (const auto& [dtype, tolerance] :
+         {std::pair(DType::f64, 1e-12), {DType::f32, 2e-5}, {DType::bf16, 1.5e-2}}) {
+      const auto got = run(attention, GetParam(), dtype);
+      for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_LE(relative_difference(got[i], expected[i]), tolerance)
+            << names[i] << " in " << name_of(dtype) << ", " << name_of(level);
     }
   }
 }

@@ -143,9 +143,7 @@ TEST_P(AttentionMap, IsTheFirstRowOfTheDenseMatrix) {
               matrix.data<double>()[head * n * n + i] / static_cast<double>(heads);
     };
     (*model)(input, run);
-    const std::vector<double> map = attention_map(*model, input).to_doubles();
-    ASSERT_EQ(map.size(), expected.size());
-    for (std::size_t i = 0; i < map.size(); ++i) EXPECT_NEAR(map[i], expected[i], 1e-13);
+    EXPECT_LE(max_difference(attention_map(*model, input).to_doubles(), expected), 1e-13);
   }
 }
 

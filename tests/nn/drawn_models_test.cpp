@@ -27,12 +27,8 @@ void for_each_drawn(const std::function<void(const ModelConfig&)>& f) {
 
 std::vector<double> loss_and_gradients(const Model& model, const Layout& layout,
                                        const RunContext& run) {
-  Tape tape;
-  const Var loss = loss_of(model, layout, drawn_input(model.config(), layout), run);
-  tape.backward(loss);
-  std::vector<double> numbers = model.parameters().gradients().to_doubles();
-  numbers.push_back(loss.value().item());
-  return numbers;
+  return gradients_and_loss(
+      model, [&] { return loss_of(model, layout, drawn_input(model.config(), layout), run); });
 }
 
 /// The derivative along a random direction of all parameters, with dropout, by five points.

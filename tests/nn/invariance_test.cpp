@@ -197,14 +197,9 @@ TEST(ActivationCheckpointing, GivesTheSameBits) {
     SCOPED_TRACE(name_of(dtype));
     const auto run = [&](bool checkpointing) {
       const auto model = make_model(config, dtype);
-      Tape tape;
-      const Var loss =
-          model
-              ->masked_lm(input, labels, 0,
-                          {true, checkpointing, 11, 5, int_tensor({0, 1, 2, 3, 4, 5}, {6})})
-              .loss;
-      tape.backward(loss);
-      return std::pair(loss.value().item(), model->parameters().gradients().to_doubles());
+      const RunContext context{true, checkpointing, 11, 5, ints(0, 1, 2, 3, 4, 5)};
+      return gradients_and_loss(*model,
+                                [&] { return model->masked_lm(input, labels, 0, context).loss; });
     };
     EXPECT_EQ(run(true), run(false));
   }

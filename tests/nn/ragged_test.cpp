@@ -39,16 +39,14 @@ TEST(Ragged, ABatchWithoutItsPaddingGivesWhatItsSamplesGiveAlone) {
         AttentionKind::linear, AttentionKind::performer}) {
     for (const Norm norm : {Norm::post, Norm::pre}) {
       SCOPED_TRACE(enum_name(kind));
-      ModelConfig config = tiny_config();
-      config.head = Head::masked_lm;
+      ModelConfig config = masked_lm_config();
       config.attention.kind = kind;
       config.norm = norm;
       const std::vector<double> together =
           step(config, {{{"11111111", "11100000", "11000000"}, {}, 1}});
       const std::vector<double> alone =
           step(config, {{{"11111111"}, {0}, 0}, {{"111"}, {1}, 0}, {{"11"}, {2}, 0}});
-      ASSERT_EQ(together.size(), alone.size());
-      for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(together[i], alone[i], 1e-12);
+      EXPECT_LE(max_difference(together, alone), 1e-12);
     }
   }
 }
@@ -100,7 +98,7 @@ TEST(Ragged, TheFirstPositionIsComputedEvenWhereItIsPadding) {
                          .logits.value()
                          .to_doubles());
   }
-  for (std::size_t i = 0; i < logits[0].size(); ++i) EXPECT_NEAR(logits[0][i], logits[1][i], 1e-12);
+  EXPECT_LE(max_difference(logits[0], logits[1]), 1e-12);
 }
 
 TEST(Ragged, OfTokensAloneIsDense) {

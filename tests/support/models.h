@@ -205,6 +205,17 @@ inline Var weighted_sum(const Var& x) {
   return sum(x * random_normal(x.shape(), 5).cast(x.dtype()).to(x.value().device()));
 }
 
+/// The gradients of all parameters after a backward pass from `loss()`, and behind them the loss.
+template <class F>
+std::vector<double> gradients_and_loss(const Model& model, const F& loss) {
+  Tape tape;
+  const Var result = loss();
+  tape.backward(result);
+  std::vector<double> numbers = model.parameters().gradients().to_doubles();
+  numbers.push_back(result.value().item());
+  return numbers;
+}
+
 /// Whether the gradient of key biases is identically 0. They shift all scores of a query equally,
 /// unless the landmarks that serve as queries contain them too.
 inline bool key_bias_is_inert(const ModelConfig& c) {

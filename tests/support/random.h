@@ -43,10 +43,8 @@ inline Tensor mask_tensor(const std::vector<std::uint8_t>& values, const Shape& 
   return Tensor::from(values, shape);
 }
 
-/// The largest |a − b| relative to the largest |b|; absolute when b is 0 up to rounding. Huge when
-/// a or b contains NaN, or when their sizes differ.
-inline double max_difference(const Tensor& a, const Tensor& b) {
-  const auto x = a.to_doubles(), y = b.to_doubles();
+/// The largest |x − y|. Huge when one of them contains NaN, or when their sizes differ.
+inline double max_difference(const std::vector<double>& x, const std::vector<double>& y) {
   double worst = x.size() == y.size() ? 0 : 1e300;
   for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
     const double difference = std::abs(x[i] - y[i]);
@@ -54,6 +52,9 @@ inline double max_difference(const Tensor& a, const Tensor& b) {
     worst = std::max(worst, difference);
   }
   return worst;
+}
+inline double max_difference(const Tensor& a, const Tensor& b) {
+  return max_difference(a.to_doubles(), b.to_doubles());
 }
 inline double largest(const Tensor& x) {
   double value = 0;
@@ -76,6 +77,7 @@ inline bool operator<=(const Difference& difference, double tolerance) {
   return difference.value <= tolerance;
 }
 
+/// The largest |a − b| relative to the largest |b|; absolute when b is 0 up to rounding.
 inline Difference relative_difference(const Tensor& a, const Tensor& b) {
   const double scale = largest(b);
   return {scale > 1e-9 ? max_difference(a, b) / scale : max_difference(a, b)};
