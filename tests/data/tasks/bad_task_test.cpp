@@ -406,63 +406,58 @@ TEST_P(BadTaskFile, IsRefusedWithOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files), testing::case_name);
 
-TEST(BadTask, FolderWithoutLabels) {
-  const TemporaryFolder folder;
-  TaskConfig task{.recipe = "imdb", .train = {folder.path().string()}};
+using BadTask = FolderTest;
+
+TEST_F(BadTask, FolderWithoutLabels) {
+  TaskConfig task{.recipe = "imdb", .train = {folder_.path().string()}};
   task = resolve_task(task);
   SkippedRows skipped;
   const auto read = [&] {
     for_each_example(task, task.train, Labelled::required, skipped, [](const Example&) {});
   };
-  EXPECT_EQ(input_error(read),
-            folder.path().string() +
-                ": there is no folder 'neg' in it; expected one a label, such as pos and neg");
+  EXPECT_EQ(error_in_dir(read),
+            "DIR: there is no folder 'neg' in it; expected one a label, such as pos and neg");
   task.labels.clear();
-  EXPECT_EQ(input_error(read),
-            folder.path().string() +
-                ": there are no folders in it; expected one a label, such as pos and neg");
+  EXPECT_EQ(error_in_dir(read),
+            "DIR: there are no folders in it; expected one a label, such as pos and neg");
 }
 
-TEST(BadTask, SkippedRowsAloneAreNoData) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a.tsv", "text\tlabel\nx\t7\ny\t8\n");
+TEST_F(BadTask, SkippedRowsAloneAreNoData) {
+  write_bytes(folder_ / "a.tsv", "text\tlabel\nx\t7\ny\t8\n");
   TaskConfig task{
       .kind = TaskKind::classification, .labels = {"0", "1"}, .bad_rows = BadRows::skip};
   const LetterTokenizer tokenizer;
-  const std::string file = (folder / "a.tsv").string();
+  const std::string file = (folder_ / "a.tsv").string();
   const TaskEncoder encoder(resolve_task(task), LabelSet(task.labels), tokenizer, 16);
-  EXPECT_EQ(input_error([&] { TaskDataset::read(encoder, {file}, Labelled::required, false); }),
-            file + ": none of its 2 examples can be read; the first: " + file +
-                ":2: unknown label '7'; labels are '0' and '1'");
+  EXPECT_EQ(error_in_dir([&] { TaskDataset::read(encoder, {file}, Labelled::required, false); }),
+            "DIR/a.tsv: none of its 2 examples can be read; the first: DIR/a.tsv:2: unknown label "
+            "'7'; labels are '0' and '1'");
 }
 
-TEST(BadTask, SkippedRowsAloneHaveNoLabels) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a.tsv", "text\tlabel\nx\ny\n");
+TEST_F(BadTask, SkippedRowsAloneHaveNoLabels) {
+  write_bytes(folder_ / "a.tsv", "text\tlabel\nx\ny\n");
   TaskConfig task{.kind = TaskKind::classification, .bad_rows = BadRows::skip};
-  const std::string file = (folder / "a.tsv").string();
+  const std::string file = (folder_ / "a.tsv").string();
   task.train = {file};
-  EXPECT_EQ(input_error([&] { task_labels(resolve_task(task)); }),
-            file + ": none of its 2 examples can be read; the first: " + file +
-                ":2: the row has 1 column, expected as many as the header: 2");
+  EXPECT_EQ(error_in_dir([&] { task_labels(resolve_task(task)); }),
+            "DIR/a.tsv: none of its 2 examples can be read; the first: DIR/a.tsv:2: the row has 1 "
+            "column, expected as many as the header: 2");
 }
 
-TEST(BadTask, ABadHeaderIsNoRowToSkip) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "a.csv", "text,\"label\"s\nx,7\n");
+TEST_F(BadTask, ABadHeaderIsNoRowToSkip) {
+  write_bytes(folder_ / "a.csv", "text,\"label\"s\nx,7\n");
   TaskConfig task{.kind = TaskKind::classification, .bad_rows = BadRows::skip};
-  const std::string file = (folder / "a.csv").string();
+  const std::string file = (folder_ / "a.csv").string();
   SkippedRows skipped;
-  EXPECT_EQ(
-      input_error([&] {
-        for_each_example(resolve_task(task), {file}, Labelled::required, skipped,
-                         [](const Example&) {});
-      }),
-      file +
-          ":1: column 2 has text after its closing quote; a quote inside a cell is written twice");
+  EXPECT_EQ(error_in_dir([&] {
+              for_each_example(resolve_task(task), {file}, Labelled::required, skipped,
+                               [](const Example&) {});
+            }),
+            "DIR/a.csv:1: column 2 has text after its closing quote; a quote inside a cell is "
+            "written twice");
 }
 
-TEST(BadTask, ExamplesInMemoryAreNamedByTheirText) {
+TEST_F(BadTask, ExamplesInMemoryAreNamedByTheirText) {
   TaskConfig task{.kind = TaskKind::classification};
   const LetterTokenizer tokenizer;
   const TaskEncoder encoder(resolve_task(task), LabelSet({"neg", "pos"}), tokenizer, 16);
@@ -471,7 +466,7 @@ TEST(BadTask, ExamplesInMemoryAreNamedByTheirText) {
             "the example 'a film': unknown label 'good'; labels are 'neg' and 'pos'");
 }
 
-TEST(BadTask, NoRoomForText) {
+TEST_F(BadTask, NoRoomForText) {
   const LetterTokenizer tokenizer;
   TaskConfig task{.kind = TaskKind::questions};
   task = resolve_task(task);
