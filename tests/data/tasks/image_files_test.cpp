@@ -90,8 +90,7 @@ TEST(Images, AreTokensOfTheByteTokenizer) {
   write_bytes(file, record(0, 0, 0, 0) + record(1, 255, 255, 255) + record(2, 0, 0, 0));
   TaskConfig task{.recipe = "cifar10"};
   task = resolve_task(task);
-  const auto bytes = make_builtin_tokenizer(BuiltinTokenizer::bytes),
-             other = make_builtin_tokenizer(BuiltinTokenizer::listops);
+  const auto bytes = make_builtin_tokenizer(BuiltinTokenizer::bytes);
   const TaskDataset dataset = TaskDataset::read(TaskEncoder(task, task_labels(task), *bytes, 1024),
                                                 {file}, Labelled::required, false);
   EXPECT_EQ(dataset.sample(0).rows[0].ids, std::vector<std::int32_t>(1024, 1));
@@ -99,12 +98,6 @@ TEST(Images, AreTokensOfTheByteTokenizer) {
   EXPECT_EQ(dataset.sample(1).label, 1);
   EXPECT_NE(dataset.digests()[0], dataset.digests()[1]);
   EXPECT_EQ(dataset.digests()[0], dataset.digests()[2]);
-  EXPECT_EQ(input_error([&] {
-              TaskDataset::read(TaskEncoder(task, task_labels(task), *other, 1024), {file},
-                                Labelled::required, false);
-            }),
-            "images are read as bytes, one a pixel, and the tokenizer is another; set "
-            "tokenizer.builtin: bytes");
 }
 
 class PathfinderTest : public FolderTest {

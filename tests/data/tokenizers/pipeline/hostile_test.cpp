@@ -205,9 +205,6 @@ TEST(TokenizerJsonFile, WrongText) {
   EXPECT_EQ(error_of(""),
             "t.json:1:1: syntax error while parsing value - unexpected end of input; expected '[', "
             "'{', or a literal");
-  EXPECT_EQ(error_of("{\"model\": 1e999}").substr(0, 12), "t.json:1:16:");
-  EXPECT_EQ(error_of("{\"a\": 1, \"a\": 2}"), "t.json:1:12: key \"a\" appears twice");
-  EXPECT_EQ(error_of(std::string(40, '[')), "t.json:1:33: nested deeper than 32 levels");
   const std::string text = sound().dump();
   for (const std::size_t size : {text.size() / 3, text.size() / 2, text.size() - 1})
     EXPECT_EQ(error_of(text.substr(0, size)).substr(0, 9), "t.json:1:") << size;
