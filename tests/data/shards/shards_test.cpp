@@ -185,42 +185,39 @@ std::string verify_error(const std::filesystem::path& folder) {
 TEST_F(Shards, RefusesContentThatContradictsItself) {
   const std::vector<std::uint16_t> ids{5, 6, 7, 8, 9, 10};
   const std::string shard = "/tokens-00000.h5: ";
-  const auto error = [&](auto... parts) {
-    write_shard(folder_.path(), parts...);
+  using Edit = std::function<std::string(std::string)>;
+  const auto error = [&](const std::vector<std::uint16_t>& tokens,
+                         const std::vector<std::uint64_t>& document_starts, std::int64_t documents,
+                         const Edit& edit_metadata = nullptr) {
+    write_shard(folder_.path(), tokens, document_starts, documents, edit_metadata);
     return verify_error(folder_.path());
   };
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 2, 4}, 3), "no error");
-  EXPECT_EQ(error(std::vector<std::uint16_t>{5, 6, 7, 8, 1000}, std::vector<std::uint64_t>{0}, 1),
+  EXPECT_EQ(error(ids, {0, 2, 4}, 3), "no error");
+  EXPECT_EQ(error({5, 6, 7, 8, 1000}, {0}, 1),
             shard + "token id 1000 is outside of the vocabulary of 1000");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 0}, 2),
-            shard + "a document starts at 0, the one before at 0");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 3, 2, 4}, 4),
-            ": document 2 starts at 2, out of order");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{1, 3}, 2),
-            ": document 0 starts at 1, out of order");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 6}, 2),
-            shard + "a document starts at 6 of 6 tokens");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, ~0ull}, 2),
+  EXPECT_EQ(error(ids, {0, 0}, 2), shard + "a document starts at 0, the one before at 0");
+  EXPECT_EQ(error(ids, {0, 3, 2, 4}, 4), ": document 2 starts at 2, out of order");
+  EXPECT_EQ(error(ids, {1, 3}, 2), ": document 0 starts at 1, out of order");
+  EXPECT_EQ(error(ids, {0, 6}, 2), shard + "a document starts at 6 of 6 tokens");
+  EXPECT_EQ(error(ids, {0, ~0ull}, 2),
             shard + "a document starts at 18446744073709551615 of 6 tokens");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 3, 4}, 2),
-            shard + "array documents has 3 rows, the index says 2");
+  EXPECT_EQ(error(ids, {0, 3, 4}, 2), shard + "array documents has 3 rows, the index says 2");
   const auto replace = [](std::string from, std::string to) {
     return [=](std::string text) { return text.replace(text.find(from), from.size(), to); };
   };
-  const std::vector<std::uint64_t> starts{0};
   EXPECT_EQ(
-      error(ids, starts, 1, replace(R"("tokens":6)", R"("tokens":7)")),
+      error(ids, {0}, 1, replace(R"("tokens":6)", R"("tokens":7)")),
       shard +
           R"(metadata: "tokens" is 7; the index says 6: the shard belongs to another data set)");
   EXPECT_EQ(
-      error(ids, starts, 1, replace("0123456789", "9876543210")),
+      error(ids, {0}, 1, replace("0123456789", "9876543210")),
       shard + R"(metadata: "tokenizer" is "9876543210abcdef"; the index says "0123456789abcdef": )"
               "the shard belongs to another data set");
-  EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1,)", "")).substr(0, 100),
+  EXPECT_EQ(error(ids, {0}, 1, replace(R"("version":1,)", "")).substr(0, 100),
             "/tokens-00000.h5: metadata: key \"version\" is missing");
-  EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1)", R"("version":1,"extra":1)")),
+  EXPECT_EQ(error(ids, {0}, 1, replace(R"("version":1)", R"("version":1,"extra":1)")),
             shard + "metadata: unknown keys");
-  EXPECT_EQ(error(ids, starts, 1, replace("{", "[")).substr(0, 40),
+  EXPECT_EQ(error(ids, {0}, 1, replace("{", "[")).substr(0, 40),
             "/tokens-00000.h5: metadata:1:13: syntax ");
 }
 

@@ -49,13 +49,13 @@ Read read_files(std::vector<std::filesystem::path> files, Documents documents,
   return read_all(reader);
 }
 
-std::vector<std::string> texts_of(const Read& read) {
-  std::vector<std::string> texts;
+using Texts = std::vector<std::string>;
+
+Texts texts_of(const Read& read) {
+  Texts texts;
   for (const Document& document : read.documents) texts.push_back(document.text);
   return texts;
 }
-
-using Texts = std::vector<std::string>;
 
 std::string zstd(const std::string& text) {
   std::string packed(ZSTD_compressBound(text.size()), '\0');
@@ -105,85 +105,70 @@ TEST(Utf8, CodePointsBackAndForth) {
 
 // ---- Finding files ------------------------------------------------------------------------------
 
-using MatchFiles = FolderTest;
-
-TEST_F(MatchFiles, SortedAndEachOnce) {
-  for (const char* name : {"b.txt", "a.txt", "A.txt", "c.md"}) write_bytes(folder_ / name, "x");
-  const std::string patterns[] = {(folder_ / "*.txt").string(), (folder_ / "b.txt").string(),
-                                  (folder_ / "[c]*").string()};
-  const auto files = match_files(patterns);
-  const std::vector<std::filesystem::path> expected = {folder_ / "A.txt", folder_ / "a.txt",
-                                                       folder_ / "b.txt", folder_ / "c.md"};
-  EXPECT_EQ(files, expected);
-}
-
-TEST_F(MatchFiles, AnyDepth) {
-  for (const char* name : {"a.txt", "in/b.txt", "in/c.md", "in/deep/d.txt", "in/[x]/e.txt",
-                           ".hidden/f.txt", "other/g.txt"})
-    write_bytes(folder_ / name, "x");
-  std::filesystem::create_directory_symlink(folder_.path(), folder_ / "in" / "loop");
-  const auto names = [&](const std::string& pattern) {
-    const std::string patterns[] = {(folder_ / pattern).string()};
+class MatchFiles : public FolderTest {
+ protected:
+  void make(const Texts& names) const {
+    for (const std::string& name : names) write_bytes(folder_ / name, "x");
+  }
+  /// The names in the folder that patterns in it match.
+  Texts matches(Texts patterns) const {
+    for (std::string& pattern : patterns) pattern = (folder_ / pattern).string();
     Texts found;
     for (const auto& file : match_files(patterns))
       found.push_back(file.lexically_relative(folder_.path()).string());
     return found;
-  };
-  EXPECT_EQ(names("**/*.txt"),
+  }
+};
+
+TEST_F(MatchFiles, SortedAndEachOnce) {
+  make({"b.txt", "a.txt", "A.txt", "c.md"});
+  EXPECT_EQ(matches({"*.txt", "b.txt", "[c]*"}), (Texts{"A.txt", "a.txt", "b.txt", "c.md"}));
+}
+
+TEST_F(MatchFiles, AnyDepth) {
+  make({"a.txt", "in/b.txt", "in/c.md", "in/deep/d.txt", "in/[x]/e.txt", ".hidden/f.txt",
+        "other/g.txt"});
+  std::filesystem::create_directory_symlink(folder_.path(), folder_ / "in" / "loop");
+  EXPECT_EQ(matches({"**/*.txt"}),
             (Texts{"a.txt", "in/[x]/e.txt", "in/b.txt", "in/deep/d.txt", "other/g.txt"}));
-  EXPECT_EQ(names("in/**"), (Texts{"in/[x]/e.txt", "in/b.txt", "in/c.md", "in/deep/d.txt",
-                                   "in/loop/a.txt", "in/loop/other/g.txt"}));
-  EXPECT_EQ(names("i*/**/deep/*"), (Texts{"in/deep/d.txt"}));
-  EXPECT_EQ(names("**/deep/**"), (Texts{"in/deep/d.txt"}));
+  EXPECT_EQ(matches({"in/**"}), (Texts{"in/[x]/e.txt", "in/b.txt", "in/c.md", "in/deep/d.txt",
+                                       "in/loop/a.txt", "in/loop/other/g.txt"}));
+  EXPECT_EQ(matches({"i*/**/deep/*"}), (Texts{"in/deep/d.txt"}));
+  EXPECT_EQ(matches({"**/deep/**"}), (Texts{"in/deep/d.txt"}));
 }
 
 TEST_F(MatchFiles, WildcardsMeanCharactersInAnyLocale) {
-  for (const char* name : {"a.txt", "ä.txt", "漢.txt", "b\xe4.txt"})
-    write_bytes(folder_ / name, "x");
-  const auto names = [&](const std::string& pattern) {
-    const std::string whole = (folder_ / pattern).string();
-    Texts found;
-    for (const auto& file : match_files(std::span(&whole, 1)))
-      found.push_back(file.filename().string());
-    return found;
-  };
+  make({"a.txt", "ä.txt", "漢.txt", "b\xe4.txt"});
   for (const char* locale : {"C", "C.UTF-8"}) {
     const std::string before = std::setlocale(LC_CTYPE, nullptr);
     std::setlocale(LC_CTYPE, locale);
-    EXPECT_EQ(names("?.txt"), (Texts{"a.txt", "ä.txt", "漢.txt"})) << locale;
-    EXPECT_EQ(names("[aä].txt"), (Texts{"a.txt", "ä.txt"})) << locale;
-    EXPECT_EQ(names("[!a].txt"), (Texts{"ä.txt", "漢.txt"})) << locale;
-    EXPECT_EQ(names("*.txt"), (Texts{"a.txt", "b\xe4.txt", "ä.txt", "漢.txt"})) << locale;
+    EXPECT_EQ(matches({"?.txt"}), (Texts{"a.txt", "ä.txt", "漢.txt"})) << locale;
+    EXPECT_EQ(matches({"[aä].txt"}), (Texts{"a.txt", "ä.txt"})) << locale;
+    EXPECT_EQ(matches({"[!a].txt"}), (Texts{"ä.txt", "漢.txt"})) << locale;
+    EXPECT_EQ(matches({"*.txt"}), (Texts{"a.txt", "b\xe4.txt", "ä.txt", "漢.txt"})) << locale;
     std::setlocale(LC_CTYPE, before.c_str());
   }
 }
 
 TEST_F(MatchFiles, ANameAsItStandsWins) {
-  for (const char* name : {"a[1].txt", "a1.txt", "what?", "whatx", "b*.txt", "bc.txt", "d[2]/e.txt",
-                           "d2/e.txt", "{f}.txt"})
-    write_bytes(folder_ / name, "x");
-  for (const char* name : {"a[1].txt", "what?", "b*.txt", "d[2]/e.txt", "{f}.txt"}) {
-    const std::string patterns[] = {(folder_ / name).string()};
-    EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder_ / name}));
-  }
-  const std::string patterns[] = {(folder_ / "d[2]/*").string()};
-  EXPECT_EQ(match_files(patterns), (std::vector<std::filesystem::path>{folder_ / "d[2]/e.txt"}));
+  make({"a[1].txt", "a1.txt", "what?", "whatx", "b*.txt", "bc.txt", "d[2]/e.txt", "d2/e.txt",
+        "{f}.txt"});
+  for (const char* name : {"a[1].txt", "what?", "b*.txt", "d[2]/e.txt", "{f}.txt"})
+    EXPECT_EQ(matches({name}), Texts{name});
+  EXPECT_EQ(matches({"d[2]/*"}), Texts{"d[2]/e.txt"});
 }
 
 TEST_F(MatchFiles, LinksToFoldersAreEnteredOnce) {
-  for (const char* name : {"tree/z/a.txt", "elsewhere/deep/b.txt"})
-    write_bytes(folder_ / name, "x");
+  make({"tree/z/a.txt", "elsewhere/deep/b.txt"});
   namespace fs = std::filesystem;
   fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "tree/link");
   fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "tree/again");
   fs::create_directory_symlink("../z", folder_ / "tree/z/own");
   fs::create_directory_symlink(folder_ / "tree", folder_ / "elsewhere/loop");
   fs::create_directory_symlink("z", folder_ / "tree/first");
-  const std::vector<fs::path> expected = {folder_ / "tree/again/deep/b.txt",
-                                          folder_ / "tree/z/a.txt"};
-  EXPECT_EQ(files_below(folder_ / "tree"), expected);
-  const std::string pattern = (folder_ / "tree/**/*.txt").string();
-  EXPECT_EQ(match_files(std::span(&pattern, 1)), expected);
+  EXPECT_EQ(files_below(folder_ / "tree"),
+            (std::vector<fs::path>{folder_ / "tree/again/deep/b.txt", folder_ / "tree/z/a.txt"}));
+  EXPECT_EQ(matches({"tree/**/*.txt"}), (Texts{"tree/again/deep/b.txt", "tree/z/a.txt"}));
 }
 
 TEST_F(MatchFiles, Errors) {
