@@ -176,14 +176,11 @@ void answers(const Arguments& arguments) {
       start.data<float>()[row + sample.start] = 10;
       end.data<float>()[row + sample.end] = 10;
       if (sample.start == 0) continue;
-      const std::vector<double> starts =
-          start.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1)
-              .contiguous()
-              .to_doubles();
-      const std::vector<double> ends =
-          end.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1)
-              .contiguous()
-              .to_doubles();
+      const auto scores = [&](const Tensor& all) {
+        return all.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1)
+            .to_doubles();
+      };
+      const std::vector<double> starts = scores(start), ends = scores(end);
       const WindowScores window{&sample, starts, ends};
       const Example& example = data->example(sample.example);
       const auto best = best_answers(*example.pair, std::span(&window, 1), data->task(), 1);

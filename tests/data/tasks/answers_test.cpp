@@ -14,16 +14,20 @@ namespace {
 using Scores = std::vector<double>;
 constexpr const char* context = "The ship  sailed home";
 
+/// A window [… context… sep] whose context has a token at each of these places.
+EncodedSample window_at(std::int64_t context_begin, std::vector<TextRange> places) {
+  EncodedSample sample{.context_begin = context_begin, .places = std::move(places)};
+  sample.rows.resize(1);
+  sample.rows[0].ids.resize(static_cast<std::size_t>(context_begin) + sample.places.size() + 1);
+  return sample;
+}
+
 /// A window [cls question sep context… sep] with the words of `context` from `first` up to, but not
 /// including, `end`. Each word is a token.
 EncodedSample window_of(std::int64_t first, std::int64_t end) {
   static const std::vector<TextRange> words{
       {0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two of them include the space before the word
-  EncodedSample sample{.context_begin = 3};
-  sample.places.assign(words.begin() + first, words.begin() + end);
-  sample.rows.resize(1);
-  sample.rows[0].ids.resize(static_cast<std::size_t>(3 + end - first + 1));
-  return sample;
+  return window_at(3, {words.begin() + first, words.begin() + end});
 }
 
 TaskConfig task_of(std::int64_t max_answer_length, bool whole_words = true) {
@@ -95,9 +99,7 @@ TEST(Answers, OfOverlappingWindowsAreAdded) {
 
 TEST(Answers, OfWholeWordsAreAdded) {
   // "I don't" as [cls] [question] [sep] I do ##n ' t [sep]
-  EncodedSample window{.context_begin = 3, .places = {{0, 1}, {2, 5}, {2, 5}, {5, 6}, {6, 7}}};
-  window.rows.resize(1);
-  window.rows[0].ids.resize(9);
+  const EncodedSample window = window_at(3, {{0, 1}, {2, 5}, {2, 5}, {5, 6}, {6, 7}});
   const Scores start = logs({1, 1, 1, 1, 4, 2, 1, 1, 1}), end = logs({1, 1, 1, 1, 2, 4, 1, 1, 1});
   const WindowScores scores{&window, start, end};
   const auto answers = best_answers("I don't", std::span(&scores, 1), {}, 20);
@@ -113,10 +115,7 @@ TEST(Answers, OfWholeWordsAreAdded) {
 
 /// Of 12 and 20 pairs, as transformers' pipeline; without whole words of 1 and 5.
 TEST(Answers, TakeMorePairsThanAreWanted) {
-  EncodedSample window{.context_begin = 1};
-  window.places.assign(30, {0, 1});
-  window.rows.resize(1);
-  window.rows[0].ids.resize(32);
+  const EncodedSample window = window_at(1, std::vector<TextRange>(30, {0, 1}));
   const Scores flat(32, 0);
   const WindowScores scores{&window, flat, flat};
   const double pair = 1.0 / (31 * 31);
@@ -131,9 +130,7 @@ TEST(Answers, TakeMorePairsThanAreWanted) {
 
 TEST(Answers, OfEqualTextsAreOneWhateverTheirCase) {
   const std::string text = "Sea and SEA";
-  EncodedSample window{.context_begin = 1, .places = {{0, 3}, {4, 7}, {8, 11}}};
-  window.rows.resize(1);
-  window.rows[0].ids.resize(5);
+  const EncodedSample window = window_at(1, {{0, 3}, {4, 7}, {8, 11}});
   const Scores both = logs({1, 3, 1, 4, 1});
   const WindowScores scores{&window, both, both};
   const auto answers = best_answers(text, std::span(&scores, 1), task_of(1), 5);

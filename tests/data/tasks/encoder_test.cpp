@@ -14,18 +14,19 @@ using Places = std::vector<std::int64_t>;
 
 class Encoder : public ::testing::Test {
  protected:
-  std::vector<EncodedSample> encode(TaskKind kind, std::int64_t length, const Example& example) {
-    TaskConfig task{.kind = kind, .stride = 2};
+  std::vector<EncodedSample> encode(const TaskConfig& task, std::int64_t length,
+                                    const Example& example) {
     const TaskEncoder encoder(resolve_task(task), LabelSet({"O", "B-X"}), tokenizer_, length);
     return encoder.encode(example, counts_);
+  }
+  std::vector<EncodedSample> encode(TaskKind kind, std::int64_t length, const Example& example) {
+    return encode({.kind = kind, .stride = 2}, length, example);
   }
 
   /// The windows of a text of class B-X, which share two tokens.
   std::vector<EncodedSample> encode_in_windows(std::int64_t length, const std::string& text) {
-    TaskConfig task{.kind = TaskKind::classification, .windows = TaskWindows::mean, .stride = 2};
-    const TaskEncoder encoder(resolve_task(task), LabelSet({"O", "B-X"}), tokenizer_, length);
-    Example example{.text = text, .label = "B-X", .labelled = true};
-    return encoder.encode(example, counts_);
+    return encode({.kind = TaskKind::classification, .windows = TaskWindows::mean, .stride = 2},
+                  length, {.text = text, .label = "B-X", .labelled = true});
   }
 
   std::string text_of(const EncodedSample& sample, std::size_t row = 0) const {
@@ -126,9 +127,7 @@ TEST_F(Encoder, WordsWithoutATokenHaveNoPlace) {
 }
 
 TEST_F(Encoder, ChoicesAreRows) {
-  Example example = example_of("ab", "c");
-  example.choices = {"d", "efg"};
-  example.choice = 1;
+  const Example example{.text = "ab", .pair = "c", .choices = {"d", "efg"}, .choice = 1};
   const EncodedSample sample = encode(TaskKind::choice, 9, example)[0];
   EXPECT_EQ(text_of(sample, 0), "[ab]cd]");
   EXPECT_EQ(text_of(sample, 1), "[ab]cefg]");
@@ -137,9 +136,8 @@ TEST_F(Encoder, ChoicesAreRows) {
 }
 
 TEST_F(Encoder, LongContextsBecomeWindowsThatOverlap) {
-  Example example = example_of("q?", "ab cdefghij");
-  example.answers = {{"fg", 6}};
-  example.labelled = true;
+  const Example example{
+      .text = "q?", .pair = "ab cdefghij", .answers = {{"fg", 6}}, .labelled = true};
   const auto windows = encode(TaskKind::questions, 11, example);
   ASSERT_EQ(windows.size(), 2);
   EXPECT_EQ(text_of(windows[0]), "[q?]abcdef]");
@@ -157,16 +155,14 @@ TEST_F(Encoder, LongContextsBecomeWindowsThatOverlap) {
 }
 
 TEST_F(Encoder, PlacesAreThoseOfTokensWithoutWholeWords) {
-  TaskConfig task{.kind = TaskKind::questions, .stride = 2, .whole_words = false};
-  const TaskEncoder encoder(resolve_task(task), LabelSet(), tokenizer_, 11);
-  const auto windows = encoder.encode(example_of("q?", "ab cdefghij"), counts_);
+  const auto windows = encode({.kind = TaskKind::questions, .stride = 2, .whole_words = false}, 11,
+                              example_of("q?", "ab cdefghij"));
   EXPECT_EQ(windows[1].places[0].begin, 5);  // "e" in the whole context
   EXPECT_EQ(windows[1].places[0].end, 6);
 }
 
 TEST_F(Encoder, AnswersLongerThanAnyWindowAreCounted) {
-  Example example = example_of("q", "abcdefghij");
-  example.answers = {{"abcdefghi", 0}};
+  const Example example{.text = "q", .pair = "abcdefghij", .answers = {{"abcdefghi", 0}}};
   for (const EncodedSample& window : encode(TaskKind::questions, 11, example))
     EXPECT_EQ(window.start, 0);
   EXPECT_EQ(counts_.answers_cut, 1);
@@ -192,8 +188,7 @@ TEST_F(Encoder, BlankTextsAreCountedAndTheFirstIsNamed) {
 }
 
 TEST_F(Encoder, ChoicesMayBeginWithNothing) {
-  Example example = example_of("a", "");
-  example.choices = {"b", "c"};
+  Example example{.text = "a", .pair = "", .choices = {"b", "c"}};
   encode(TaskKind::choice, 9, example);
   EXPECT_EQ(counts_.blank.count, 0);
   example.choices[1] = " ";
@@ -205,8 +200,7 @@ TEST_F(Encoder, ChoicesMayBeginWithNothing) {
 }
 
 TEST_F(Encoder, QuestionsWithoutAnswerPointToTheFirstToken) {
-  Example example = example_of("q", "abc");
-  example.labelled = true;
+  const Example example{.text = "q", .pair = "abc", .labelled = true};
   const EncodedSample window = encode(TaskKind::questions, 11, example)[0];
   EXPECT_EQ(window.start, 0);
   EXPECT_EQ(window.end, 0);

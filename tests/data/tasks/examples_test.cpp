@@ -2,9 +2,9 @@
 #include "data/tasks/examples.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include "data/tasks/labels.h"
+#include "tests/support/gzip.h"
 #include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 
@@ -343,10 +343,7 @@ TEST_F(Examples, ReadersGoOnBehindABadRow) {
 }
 
 TEST_F(Examples, AreReadCompressedAndFromManyFiles) {
-  const std::string text = "text\tlabel\npacked\tx\n";
-  gzFile file = gzopen((folder_ / "b.tsv.gz").c_str(), "wb");
-  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
-  gzclose(file);
+  write("b.tsv.gz", gzip("text\tlabel\npacked\tx\n"));
   write("a.tsv", "label\ttext\ny\tplain\n");
   EXPECT_EQ(texts_of(read(task_of(TaskKind::classification), {(folder_ / "*.tsv*").string()})),
             (Words{"plain", "packed"}));

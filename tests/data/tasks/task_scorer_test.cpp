@@ -48,6 +48,11 @@ std::vector<Example> labelled(const std::vector<std::pair<std::string, std::stri
   return examples;
 }
 
+TaskDataset classes_of(const std::vector<std::pair<std::string, std::string>>& rows,
+                       std::vector<std::string> labels) {
+  return dataset_of(task_of(TaskKind::classification), labelled(rows), std::move(labels));
+}
+
 /// The text "a" for 0, "b" for 1 and so on.
 std::string letter(std::size_t i) { return std::string(1, static_cast<char>('a' + i)); }
 
@@ -71,9 +76,8 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
   EXPECT_EQ(scores.values[0], (std::pair<std::string, double>("accuracy", 0.75)));
   EXPECT_EQ(scores.metric, "f1");
   EXPECT_NEAR(scores.decisive, 0.8, 1e-12);
-  const auto three = scores_of(dataset_of(task_of(TaskKind::classification),
-                                          labelled({{"a", "x"}, {"b", "z"}}), {"x", "y", "z"}),
-                               {1, 0, 0, 0, 0, 1}, {2, 3});
+  const auto three =
+      scores_of(classes_of({{"a", "x"}, {"b", "z"}}, {"x", "y", "z"}), {1, 0, 0, 0, 0, 1}, {2, 3});
   EXPECT_EQ(three.values.size(), 6);
   EXPECT_EQ(three.metric, "accuracy");
   EXPECT_EQ(three.decisive, 1);
@@ -145,8 +149,7 @@ TEST(TaskScorer, WindowsOfATextCountOnce) {
 }
 
 TEST(TaskScorer, ConstantScoresIgnoreTheInput) {
-  const auto classes = dataset_of(task_of(TaskKind::classification),
-                                  labelled({{"a", "x"}, {"b", "x"}, {"c", "y"}}), {"x", "y"});
+  const auto classes = classes_of({{"a", "x"}, {"b", "x"}, {"c", "y"}}, {"x", "y"});
   EXPECT_NEAR(constant_scores(classes).decisive, 2.0 / 3, 1e-12);
   const TaskScores of_values =
       constant_scores(dataset_of(task_of(TaskKind::regression), with_values({0, 1, 2})));
@@ -203,8 +206,7 @@ TEST(TaskScorer, QuestionsOverTheirWindows) {
 }
 
 TEST(TaskScorer, WantsEverySampleOnce) {
-  const auto data = std::make_shared<TaskDataset>(dataset_of(
-      task_of(TaskKind::classification), labelled({{"a", "x"}, {"b", "y"}}), {"x", "y"}));
+  const auto data = std::make_shared<TaskDataset>(classes_of({{"a", "x"}, {"b", "y"}}, {"x", "y"}));
   TaskScorer scorer(data);
   const auto batch =
       make_task_batch(*data, std::vector<std::int64_t>{1}, std::vector<std::int64_t>{1});
@@ -256,8 +258,7 @@ TEST(TaskStatistics, KnowsQuestionsAndNumbers) {
 }
 
 TEST(TaskStatistics, SaysWhatIsCutAndNamesTheFirst) {
-  const auto texts = dataset_of(task_of(TaskKind::classification),
-                                labelled({{"a", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y"});
+  const auto texts = classes_of({{"a", "x"}, {"abcdefghijklmnopq", "x"}}, {"x", "y"});
   EXPECT_EQ(describe_cut(TaskKind::classification, texts.counts(), 16),
             "1 cut to 16 tokens (50.0 %; the first: the example 'abcdefghijklmnopq')");
   EXPECT_EQ(task_statistics(texts, texts).train.median_length, (3 + 19) / 2.0);
@@ -272,10 +273,8 @@ TEST(TaskStatistics, SaysWhatIsCutAndNamesTheFirst) {
 }
 
 TEST(TaskStatistics, WarnsOfBlankTexts) {
-  const auto train = dataset_of(task_of(TaskKind::classification),
-                                labelled({{"a", "x"}, {" ", "y"}, {"", "y"}}), {"x", "y"});
-  const auto validation =
-      dataset_of(task_of(TaskKind::classification), labelled({{"b", "x"}, {"c", "y"}}), {"x", "y"});
+  const auto train = classes_of({{"a", "x"}, {" ", "y"}, {"", "y"}}, {"x", "y"});
+  const auto validation = classes_of({{"b", "x"}, {"c", "y"}}, {"x", "y"});
   EXPECT_EQ(task_warnings(task_statistics(train, validation)),
             std::vector<std::string>{"training: 2 examples have an empty text, or one of white "
                                      "space alone; the first: the example ' '"});
@@ -303,14 +302,9 @@ TEST(Labels, AreAlikeInOtherFormsOfANumber) {
 TEST(TaskStatistics, WarnsOfLabelsThatAreAlike) {
   const std::vector<std::string> labels{"Pos", "caf\u00e9", "cafe\u0301",
                                         "neg", "pos",       "pos\u00a0"};
-  const auto train = dataset_of(task_of(TaskKind::classification),
-                                labelled({{"a", "Pos"},
-                                          {"b", labels[1]},
-                                          {"c", labels[2]},
-                                          {"d", "neg"},
-                                          {"e", "pos"},
-                                          {"f", labels[5]}}),
-                                labels);
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (std::size_t i = 0; i < labels.size(); ++i) rows.emplace_back(letter(i), labels[i]);
+  const auto train = classes_of(rows, labels);
   const auto warning = [](const std::string& first, const std::string& second) {
     return "the labels '" + first + "' and '" + second +
            "' differ only in white space, case, Unicode form or the form of a number; if they mean "
