@@ -64,6 +64,15 @@ class ArrayFile {
   hid_t file_;
 };
 
+/// The property of chunks of these sizes, and others.
+inline ArrayFile::Create in_chunks(const std::vector<hsize_t>& sizes,
+                                   const ArrayFile::Create& others = {}) {
+  return [=](hid_t options) {
+    H5Pset_chunk(options, static_cast<int>(sizes.size()), sizes.data());
+    if (others) others(options);
+  };
+}
+
 /// `first`, and each further number 0.5 larger.
 inline std::vector<double> counting(std::size_t count, double first = 0) {
   std::vector<double> values;

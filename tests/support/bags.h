@@ -23,15 +23,12 @@ inline void write_bag(const std::filesystem::path& path, hsize_t width,
     coords.push_back(static_cast<double>(256 * (i / 10)));
   }
   const bool grows = chunk_rows > 0;
-  const auto in_chunks = [&](hsize_t columns) {
-    return [=](hid_t options) {
-      const hsize_t chunk[] = {chunk_rows, columns};
-      if (grows) H5Pset_chunk(options, 2, chunk);
-    };
+  const auto chunks_of = [&](hsize_t columns) {
+    return grows ? in_chunks({chunk_rows, columns}) : ArrayFile::Create();
   };
   ArrayFile(path)
-      .add("features", type, {rows, width}, features, in_chunks(width), grows)
-      .add("coords", H5T_STD_I64LE, {rows, 2}, coords, in_chunks(2), grows);
+      .add("features", type, {rows, width}, features, chunks_of(width), grows)
+      .add("coords", H5T_STD_I64LE, {rows, 2}, coords, chunks_of(2), grows);
 }
 
 /// The rows of a bag that carry the signal: 1 of 20, from row 3 on.

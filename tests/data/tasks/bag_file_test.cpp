@@ -69,12 +69,8 @@ TEST_F(BagFileTest, ReadsEveryForm) {
   write_bag(folder_ / "f64.h5", 7, values, H5T_IEEE_F64LE, 1);
   write_bag(folder_ / "f16.h5", 7, values, half_type(), 3);
   write_bag(folder_ / "whole.hdf5", 7, values, H5T_IEEE_F32BE, 0);
-  const auto in_one_chunk = [](hid_t options) {
-    const hsize_t chunk[] = {1, 10, 7};
-    H5Pset_chunk(options, 3, chunk);
-  };
   ArrayFile(folder_ / "one.h5")
-      .add("features", H5T_IEEE_F32LE, {1, 10, 7}, values, in_one_chunk, true);
+      .add("features", H5T_IEEE_F32LE, {1, 10, 7}, values, in_chunks({1, 10, 7}), true);
   write_bytes(folder_ / "f16.npy", npy("<f2", "10, 7", bytes_of<f16>(values)));
   write_bytes(folder_ / "f32.npy", npy("<f4", "10, 7", bytes_of<float>(values)));
   write_bytes(folder_ / "f64.npy", npy("<f8", "1, 10, 7", bytes_of<double>(values)));

@@ -26,6 +26,7 @@ using Values = std::vector<double>;
 using Sizes = std::vector<hsize_t>;
 using testing::ArrayFile;
 using testing::counting;
+using testing::in_chunks;
 using Create = ArrayFile::Create;
 
 std::vector<float> read_sample(const FeatureFile& file, std::int64_t sample) {
@@ -77,6 +78,8 @@ TEST_F(FeatureFiles, AreReadInOnePieceAndInChunks) {
 
 // ---- Forms --------------------------------------------------------------------------------------
 
+void scale_and_offset(hid_t options) { H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2); }
+
 hid_t big_endian(hid_t type) {
   H5Tset_order(type, H5T_ORDER_BE);
   return type;
@@ -110,25 +113,14 @@ std::vector<Form> forms() {
       {"Bytes", H5T_STD_U8LE},
       {"BigEndianIntegers", H5T_STD_I16BE},
       {"Compact", H5T_IEEE_F32LE, [](hid_t options) { H5Pset_layout(options, H5D_COMPACT); }},
-      {"ScaleOffset", H5T_IEEE_F32LE,
-       [](hid_t options) {
-         const hsize_t chunk[] = {2, 3, 4};
-         H5Pset_chunk(options, 3, chunk);
-         H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2);
-       }},
-      {"NBit", H5T_STD_I32LE,
-       [](hid_t options) {
-         const hsize_t chunk[] = {1, 3, 4};
-         H5Pset_chunk(options, 3, chunk);
-         H5Pset_nbit(options);
-       }},
+      {"ScaleOffset", H5T_IEEE_F32LE, in_chunks({2, 3, 4}, scale_and_offset)},
+      {"NBit", H5T_STD_I32LE, in_chunks({1, 3, 4}, H5Pset_nbit)},
       {"SZip", H5T_IEEE_F32LE,
-       [](hid_t options) {
-         const hsize_t chunk[] = {1, 3, 4};
-         H5Pset_chunk(options, 3, chunk);
-         H5Pset_fletcher32(options);
-         H5Pset_szip(options, H5_SZIP_NN_OPTION_MASK, 4);
-       }},
+       in_chunks({1, 3, 4},
+                 [](hid_t options) {
+                   H5Pset_fletcher32(options);
+                   H5Pset_szip(options, H5_SZIP_NN_OPTION_MASK, 4);
+                 })},
       {"ChecksumFirst", H5T_IEEE_F32LE,
        [](hid_t options) {
          H5Pset_fletcher32(options);
@@ -187,11 +179,8 @@ TEST_F(FeatureFiles, ManySamplesInAChunkOfAFragileFilterAreRead) {
   Values values(1000 * 500);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 97);
   ArrayFile(folder_ / "a.h5")
-      .add("features", H5T_IEEE_F32LE, {1000, 1, 500}, values, [](hid_t options) {
-        const hsize_t chunk[] = {1000, 1, 500};
-        H5Pset_chunk(options, 3, chunk);
-        H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2);
-      });
+      .add("features", H5T_IEEE_F32LE, {1000, 1, 500}, values,
+           in_chunks({1000, 1, 500}, scale_and_offset));
   EXPECT_EQ(read_sample(FeatureFile(folder_ / "a.h5"), 999)[499], 499999 % 97);
 }
 
@@ -461,12 +450,11 @@ TEST_F(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
   };
   const auto path = folder_ / "a.h5";
   const auto error_with = [&](const std::string& chunk, unsigned skipped) {
-    ArrayFile(path).add("features", H5T_IEEE_F32LE, {2, 2, 2}, counting(8), [](hid_t options) {
-      const hsize_t sizes[] = {1, 2, 2};
-      H5Pset_chunk(options, 3, sizes);
-      H5Pset_shuffle(options);
-      H5Pset_deflate(options, 6);
-    });
+    ArrayFile(path).add("features", H5T_IEEE_F32LE, {2, 2, 2}, counting(8),
+                        in_chunks({1, 2, 2}, [](hid_t options) {
+                          H5Pset_shuffle(options);
+                          H5Pset_deflate(options, 6);
+                        }));
     store_chunk(path, chunk, skipped);
     try {
       const FeatureFile file(path);
