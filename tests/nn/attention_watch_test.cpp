@@ -11,17 +11,6 @@
 namespace nystrom::testing {
 namespace {
 
-ModelConfig watched_config() {
-  ModelConfig config = tiny_config();
-  config.vocab_size = 40;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
-  config.max_position_embeddings = 20;
-  config.attention.num_landmarks = 4;
-  config.attention.conv_kernel_size = 5;
-  return config;
-}
-
 /// The longest sequence is the observed one. It has holes and is in the middle of the batch.
 const Layout with_holes{{"11111111110000000000", "01111011110111111011", "11000000000000000000"}};
 /// The same without holes, as rotary positions need it.
@@ -31,7 +20,7 @@ using Observer = std::function<void(const AttentionInputs&, Var&)>;
 
 /// Returns the gradients of a loss multiplied by `factor`, while `observer` is active.
 Tensor gradients(const Observer& observer, double factor = 1, bool checkpointing = false,
-                 const ModelConfig& config = watched_config(), const Layout& layout = with_holes) {
+                 const ModelConfig& config = wider_config(), const Layout& layout = with_holes) {
   const auto model = make_model(config, DType::f64);
   RunContext run{true, checkpointing, 11, 5, int_tensor({0, 1, 2}, {3})};
   run.observe_attention = observer;
@@ -105,23 +94,23 @@ void expect_figures_of_matrices(const ModelConfig& config, const Layout& layout)
 }
 
 TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
-  expect_figures_of_matrices(watched_config(), with_holes);
+  expect_figures_of_matrices(wider_config(), with_holes);
 }
 
 TEST(AttentionWatch, SaysWhatTheWholeMatricesSayOfRotatedHeads) {
-  ModelConfig config = watched_config();
+  ModelConfig config = wider_config();
   config.positions = Positions::rope;
   config.hidden_size = 8;
   expect_figures_of_matrices(config, padded);
 }
 
 TEST(AttentionWatch, ChangesNoBit) {
-  AttentionWatch watch(watched_config());
+  AttentionWatch watch(wider_config());
   EXPECT_EQ(gradients(of(watch)).to_doubles(), gradients({}).to_doubles());
 }
 
 TEST(AttentionWatch, SeesTheSameWithCheckpointing) {
-  AttentionWatch watch(watched_config()), recomputed(watched_config());
+  AttentionWatch watch(wider_config()), recomputed(wider_config());
   gradients(of(watch));
   gradients(of(recomputed), 1, true);
   ASSERT_EQ(recomputed.layers().size(), 2U);
@@ -132,7 +121,7 @@ TEST(AttentionWatch, SeesTheSameWithCheckpointing) {
 }
 
 TEST(AttentionWatch, TheInversesGradientGrowsWithTheLoss) {
-  AttentionWatch watch(watched_config()), louder(watched_config());
+  AttentionWatch watch(wider_config()), louder(wider_config());
   gradients(of(watch));
   gradients(of(louder), 8);
   for (const auto& [layer, figures] : watch.layers()) {
@@ -142,7 +131,7 @@ TEST(AttentionWatch, TheInversesGradientGrowsWithTheLoss) {
 }
 
 TEST(AttentionWatch, ExactAttentionHasNoErrorAndNoInverse) {
-  ModelConfig config = watched_config();
+  ModelConfig config = wider_config();
   config.attention.num_landmarks = 20;
   AttentionWatch watch(config);
   gradients(of(watch), 1, false, config);
@@ -153,7 +142,7 @@ TEST(AttentionWatch, ExactAttentionHasNoErrorAndNoInverse) {
 }
 
 TEST(AttentionWatch, LooksAtNothingWithoutABackwardPass) {
-  const ModelConfig config = watched_config();
+  const ModelConfig config = wider_config();
   AttentionWatch watch(config);
   RunContext run{.observe_attention = of(watch)};
   (*make_model(config, DType::f64))(input_of(config, with_holes), run);
@@ -162,7 +151,7 @@ TEST(AttentionWatch, LooksAtNothingWithoutABackwardPass) {
 
 /// ∂/∂A of F · Z(A) · (B V), computed from the matrices of the paper.
 TEST(NystromAttention, GradientOfTheLandmarkMatrix) {
-  const ModelConfig config = watched_config();
+  const ModelConfig config = wider_config();
   const auto model = make_model(config, DType::f64);
   const Var dy = random_normal({3, 2, 20, 8}, 3);
   const double scale = 1 / std::sqrt(8.0);

@@ -57,13 +57,7 @@ struct Tolerance {
 constexpr Tolerance tolerances[] = {{DType::f64, 1e-10, 1e-10}, {DType::f32, 1e-5, 1e-4}};
 
 ModelConfig invariance_config(const InvarianceCase& test) {
-  ModelConfig config = tiny_config();
-  config.vocab_size = 40;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
-  config.max_position_embeddings = 160;
-  config.attention.num_landmarks = 4;
-  config.attention.conv_kernel_size = 5;
+  ModelConfig config = wider_config();
   test.change(config);
   return config;
 }

@@ -39,6 +39,18 @@ inline ModelConfig masked_lm_config() {
   return config;
 }
 
+/// Wider, with more tokens and landmarks, for longer sequences.
+inline ModelConfig wider_config() {
+  ModelConfig c = tiny_config();
+  c.vocab_size = 40;
+  c.hidden_size = 16;
+  c.intermediate_size = 24;
+  c.max_position_embeddings = 160;
+  c.attention.num_landmarks = 4;
+  c.attention.conv_kernel_size = 5;
+  return c;
+}
+
 /// Turns a model into the sequence block: features as input, pre-LN, landmarks of the keys, no
 /// convolution, no positions.
 inline void make_sequence_block(ModelConfig& c) {
