@@ -32,6 +32,12 @@ from safetensors.torch import load_file, save_file
 SOURCES = sorted((ROOT / "python/export").glob("*.py"))
 F64, F32 = 1e-9, 1e-4
 LENGTH, LANDMARKS, VOCAB, WIDTH, FEATURES = 37, 5, 61, 16, 6
+SIZES = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 20,
+}
 # Head: its Auto class, and the number of labels.
 HEADS = {
     "MaskedLM": (transformers.AutoModelForMaskedLM, 2),
@@ -117,9 +123,8 @@ relu_four_heads: {outer: {hidden_act: relu, num_attention_heads: 4}}
 
 def counts_places(name):
     """Whether nystrom computes no padding, and takes it behind the tokens alone."""
-    return (
-        "window" in OPTIONS[name].get("attention", {}) or OPTIONS[name].get("positions") == "rope"
-    )
+    block = OPTIONS[name]
+    return "window" in block.get("attention", {}) or block.get("positions") == "rope"
 
 
 def suits(name, head):
@@ -141,10 +146,7 @@ def make_config(name, head):
         "model_type": "nystrom",
         "auto_map": AUTO_MAP,
         "vocab_size": VOCAB,
-        "hidden_size": WIDTH,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 20,
+        **SIZES,
         "max_position_embeddings": 40,
         "segment_means_seq_len": 36,
         "id2label": {str(i): f"class {i}" for i in range(labels)},
@@ -405,22 +407,11 @@ def check_architectures(check, program, scratch):
 
 
 FAMILIES = {
-    "Bert": {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2},
-    "Roberta": {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2},
+    "Bert": SIZES,
+    "Roberta": SIZES,
     "DistilBert": {"dim": WIDTH, "n_layers": 2, "n_heads": 2, "hidden_dim": 20},
-    "Electra": {
-        "hidden_size": WIDTH,
-        "embedding_size": 10,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-    },
-    "Nystromformer": {
-        "hidden_size": WIDTH,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_landmarks": LENGTH,
-        "segment_means_seq_len": LENGTH,
-    },
+    "Electra": SIZES | {"embedding_size": 10},
+    "Nystromformer": SIZES | {"num_landmarks": LENGTH, "segment_means_seq_len": LENGTH},
 }
 
 
@@ -429,8 +420,6 @@ def check_untied(check, program, scratch):
     what transformers computes of the folder."""
     for family, options in FAMILIES.items():
         torch.manual_seed(len(family))
-        if family != "DistilBert":
-            options = options | {"intermediate_size": 20}
         config = getattr(transformers, f"{family}Config")(
             vocab_size=VOCAB, max_position_embeddings=40, tie_word_embeddings=False, **options
         )
