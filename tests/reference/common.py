@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -114,21 +116,30 @@ def folder_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def worst_deviation(
-    expected: dict[str, torch.Tensor], got: dict[str, torch.Tensor]
-) -> tuple[float, float]:
-    """The largest error of any output and of any gradient, relative to that tensor's largest
-    entry."""
-    outputs, gradients = 0.0, 0.0
+def print_case(
+    folder: Path, expected: dict[str, torch.Tensor], rounded: dict[str, torch.Tensor]
+) -> None:
+    """A line about a fixture: its size, and the largest errors that float32 has in an output and in
+    a gradient, relative to that tensor's largest entry."""
+    worst = {"outputs": 0.0, "gradients": 0.0}
     for name, tensor in expected.items():
-        if tensor.abs().max().item() < NOISE:
-            continue
-        error = deviation(got[name].double(), tensor)
-        if name.startswith("grad."):
-            gradients = max(gradients, error)
-        else:
-            outputs = max(outputs, error)
-    return outputs, gradients
+        if tensor.abs().max().item() >= NOISE:
+            kind = "gradients" if name.startswith("grad.") else "outputs"
+            worst[kind] = max(worst[kind], deviation(rounded[name].double(), tensor))
+    print(
+        f"{folder.name:36} {folder_bytes(folder):7} bytes   float32: "
+        f"outputs {worst['outputs']:.0e}, gradients {worst['gradients']:.0e}"
+    )
+
+
+def write_cases(group: str, cases: dict, write_case: Callable[[Path, object], None]) -> None:
+    """Writes the cases that the command line names, or all, into folders of tests/fixtures/GROUP.
+    Each is seeded by its own name."""
+    torch.set_num_threads(1)  # the same order of summation on every machine
+    for name in sys.argv[1:] or cases:
+        torch.manual_seed(zlib.crc32(name.encode()))
+        write_case(FIXTURES / group / name, cases[name])
+    print(f"{'all':36} {folder_bytes(FIXTURES / group):7} bytes")
 
 
 def largest_gap(sums: torch.Tensor) -> float:

@@ -8,13 +8,12 @@ are those that nystrom draws (core/rng.h's Philox, nn/parameter_store.h's normal
 its fixed features and rotations are the same."""
 
 import math
-import sys
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from common import FIXTURES, folder_bytes
+from common import write_cases
 from make_nystrom_fixtures import Case, Tensors, write_case
 
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1
@@ -240,12 +239,5 @@ CASES: dict[str, BaselineCase] = {
 }
 
 
-def main() -> None:
-    torch.set_num_threads(1)  # the same order of summation on every machine
-    for name in sys.argv[1:] or CASES:
-        write_case(name, CASES[name], "baselines")
-    print(f"{'all':36} {folder_bytes(FIXTURES / 'baselines'):7} bytes")
-
-
 if __name__ == "__main__":
-    main()
+    write_cases("baselines", CASES, write_case)

@@ -21,14 +21,13 @@ compared. `output` is the last valid time step and 0 for a row without one."""
 
 import json
 import math
-import sys
-import zlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 
-from common import FIXTURES, SMALLEST_GAP, folder_bytes, largest_gap, worst_deviation, write_tensors
+from common import SMALLEST_GAP, largest_gap, print_case, write_cases, write_tensors
 
 PAD = 1
 IGNORED = -100
@@ -452,9 +451,7 @@ def make_config(case: Case) -> dict:
     }
 
 
-def write_case(name: str, case: Case, group: str = "nystrom") -> None:
-    torch.manual_seed(zlib.crc32(name.encode()))
-    folder = FIXTURES / group / name
+def write_case(folder: Path, case: Case) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     weights, batch = make_weights(case), make_batch(case)
     (folder / "config.json").write_text(json.dumps(make_config(case), indent=2) + "\n")
@@ -462,20 +459,8 @@ def write_case(name: str, case: Case, group: str = "nystrom") -> None:
     write_tensors(folder / "batch.safetensors", batch)
     expected = run(weights, batch, case, torch.float64)
     write_tensors(folder / "expected.safetensors", expected)
-
-    outputs, gradients = worst_deviation(expected, run(weights, batch, case, torch.float32))
-    print(
-        f"{name:36} {folder_bytes(folder):7} bytes   float32: "
-        f"outputs {outputs:.0e}, gradients {gradients:.0e}"
-    )
-
-
-def main() -> None:
-    torch.set_num_threads(1)  # the same order of summation on every machine
-    for name in sys.argv[1:] or CASES:
-        write_case(name, CASES[name])
-    print(f"{'all':36} {folder_bytes(FIXTURES / 'nystrom'):7} bytes")
+    print_case(folder, expected, run(weights, batch, case, torch.float32))
 
 
 if __name__ == "__main__":
-    main()
+    write_cases("nystrom", CASES, write_case)
