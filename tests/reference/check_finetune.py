@@ -8,21 +8,17 @@ initialised anew or be left over, labels must be the task's, and what transforme
 texts it was not trained on, alone and in padded batches, must be what `nystrom predict` says,
 probabilities within 1e-4. Last, 50 steps of Trainer must follow those of `nystrom finetune`."""
 
-import contextlib
-import io
 import json
 import random
 
 import torch
-from common import NOVEL, run, script
+from common import NOVEL, from_json_lines, run, script, squad, to_json_lines, trainer_losses
 from transformers import (
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
-    Trainer,
-    TrainingArguments,
     pipeline,
 )
 from transformers.pipelines import SUPPORTED_TASKS
@@ -62,10 +58,8 @@ logging: {{every: 1, tensorboard: false}}
 """
 STEPS = 50
 PIPELINE = "question-answering" in SUPPORTED_TASKS  # 5.x has none
-QUESTION, CONTEXT = (
-    "where are the ships?",
-    "Under pale stars, men sang; the old ships sailed home over a calm sea.",
-)
+QUESTION = "where are the ships?"
+CONTEXT = "Under pale stars, men sang; the old ships sailed home over a calm sea."
 
 
 def sentence(rng, *wanted):
@@ -76,51 +70,31 @@ def sentence(rng, *wanted):
 
 
 def write_files(folder, rng):
-    with open(folder / "classification.tsv", "w") as file:
-        print("text\tlabel", file=file)
-        for _ in range(64):
-            label = rng.choice(["bad", "fine", "good"])
-            print(sentence(rng, label) + "\t" + label, file=file)
-    with open(folder / "label_sets.jsonl", "w") as file:
-        own = random.Random(6)
-        for _ in range(64):
-            labels = own.sample(["bad", "fine", "good"], own.randrange(4))
-            print(json.dumps({"text": sentence(own, *labels), "label": labels}), file=file)
-    with open(folder / "regression.tsv", "w") as file:
-        print("text\tlabel", file=file)
-        for _ in range(64):
-            value = rng.random() * 4 - 2
-            print(sentence(rng, "more" if value > 0 else "less") + f"\t{value}", file=file)
-    with open(folder / "tokens.conll", "w") as file:
-        for _ in range(64):
-            for word in sentence(rng, "Jim").split():
-                print(
-                    word,
-                    "B-PER" if word == "Jim" else "B-SHIP" if word == "ships" else "O",
-                    file=file,
-                )
-            print(file=file)
-    paragraphs = []
-    for number in range(64):
-        context = sentence(rng, "Jim")
-        qas = [
-            {
-                "id": str(number),
-                "question": "who is it?",
-                "answers": [{"text": "Jim", "answer_start": context.index("Jim")}],
-            }
-        ]
-        paragraphs.append({"context": context, "qas": qas})
-    (folder / "questions.json").write_text(
-        json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]})
-    )
-    with open(folder / "choice.jsonl", "w") as file:
-        for _ in range(64):
-            right = rng.randrange(3)
-            choices = [sentence(rng, "gold" if i == right else "stone") for i in range(3)]
-            print(
-                json.dumps({"text": sentence(rng), "endings": choices, "label": right}), file=file
-            )
+    own, tags = random.Random(6), {"Jim": "B-PER", "ships": "B-SHIP"}
+    classes, sets, values, tagged, choices = [], [], [], [], []
+    for _ in range(64):
+        label = rng.choice(["bad", "fine", "good"])
+        classes.append(f"{sentence(rng, label)}\t{label}\n")
+        labels = own.sample(["bad", "fine", "good"], own.randrange(4))
+        sets.append({"text": sentence(own, *labels), "label": labels})
+        value = rng.random() * 4 - 2
+        values.append(f"{sentence(rng, 'more' if value > 0 else 'less')}\t{value}\n")
+        words = sentence(rng, "Jim").split()
+        tagged.append("".join(f"{word} {tags.get(word, 'O')}\n" for word in words))
+        right = rng.randrange(3)
+        endings = [sentence(rng, "gold" if i == right else "stone") for i in range(3)]
+        choices.append({"text": sentence(rng), "endings": endings, "label": right})
+    contexts = [sentence(rng, "Jim") for _ in range(64)]
+    rows = [(context, "who is it?", "Jim", context.index("Jim")) for context in contexts]
+    for name, text in {
+        "classification.tsv": "text\tlabel\n" + "".join(classes),
+        "label_sets.jsonl": to_json_lines(sets),
+        "regression.tsv": "text\tlabel\n" + "".join(values),
+        "tokens.conll": "\n".join(tagged),
+        "questions.json": squad(rows),
+        "choice.jsonl": to_json_lines(choices),
+    }.items():
+        (folder / name).write_text(text)
 
 
 def train(program, folder, name, ending, more):
@@ -169,9 +143,7 @@ def check_classification(check, program, folder, rng):
     for text, theirs in zip(texts, classify(texts, batch_size=5)):
         ours = predict(program, folder, text)
         same &= [guess["label"] for guess in ours] == [guess["label"] for guess in theirs]
-        worst = max(
-            worst, close([guess["score"] for guess in ours], [guess["score"] for guess in theirs])
-        )
+        worst = max(worst, close([g["score"] for g in ours], [g["score"] for g in theirs]))
     check(
         same and worst <= TOLERANCE,
         "classification: the text-classification pipeline, in padded batches, says the same of "
@@ -209,7 +181,7 @@ def check_label_sets(check, program, folder, rng):
 
 def label_set_rows(folder, model):
     """Texts and their labels, as transformers takes them."""
-    rows = [json.loads(line) for line in open(folder / "label_sets.jsonl")]
+    rows = from_json_lines((folder / "label_sets.jsonl").read_text())
     names = model.config.label2id
     return [(r["text"], torch.tensor([float(n in r["label"]) for n in names])) for r in rows]
 
@@ -226,7 +198,7 @@ def check_trainer(check, program, exported, rng):
         )
     )  # fmt: skip
     run(program, "finetune", config, "--quiet")
-    lines = [json.loads(line) for line in open(folder / f"{name}-trainer" / "metrics.jsonl")]
+    lines = from_json_lines((folder / f"{name}-trainer" / "metrics.jsonl").read_text())
     ours = [line["loss"] for line in lines if "loss" in line]
 
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -237,30 +209,23 @@ def check_trainer(check, program, exported, rng):
         rows = label_set_rows(folder, model)
         labels = torch.stack([labels for _, labels in rows])
     else:
-        rows = [line.rstrip("\n").split("\t") for line in open(folder / file)][1:]
+        rows = [line.split("\t") for line in (folder / file).read_text().splitlines()[1:]]
         labels = torch.tensor([model.config.label2id[label] for _, label in rows])
     inputs = tokenizer([text for text, _ in rows], padding=True, return_tensors="pt")
     data = [
         {name: value[i] for name, value in inputs.items()} | {"labels": labels[i]}
         for i in range(len(rows))
     ]
-    options = TrainingArguments(
+    theirs = trainer_losses(
+        model,
+        data,
         folder / "hf-trainer",
         max_steps=STEPS,
         per_device_train_batch_size=len(rows),
         learning_rate=1e-3,
         weight_decay=0.01,
         lr_scheduler_type="constant",
-        logging_steps=1,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        save_strategy="no",
     )
-    trainer = Trainer(model, options, train_dataset=data)
-    with contextlib.redirect_stdout(io.StringIO()):
-        trainer.train()
-    theirs = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     # Trainer logs four or more digits.
     worst = max(abs(a - b) / b for a, b in zip(ours, theirs, strict=True) if b > 0.01)
     check(
@@ -279,10 +244,8 @@ def check_regression(check, program, folder, rng):
         with torch.no_grad():
             value = model(**tokenizer(text, return_tensors="pt")).logits.item()
         ours = predict(program, folder, text)["value"]
-        worst, of_pipeline = (
-            max(worst, abs(ours - value)),
-            max(of_pipeline, abs(ours - score([text])[0]["score"])),
-        )
+        worst = max(worst, abs(ours - value))
+        of_pipeline = max(of_pipeline, abs(ours - score([text])[0]["score"]))
     check(
         model.config.problem_type == "regression" and of_pipeline <= TOLERANCE,
         "regression: the text-classification pipeline gives the "
@@ -322,9 +285,7 @@ def check_tokens(check, program, folder, rng):
         same &= [entity[:4] for entity in ours] == [entity[:4] for entity in theirs]
         same &= [e["entity_group"] for e in find(text)] == [entity[0] for entity in ours]
         if same and ours:
-            worst = max(
-                worst, close([entity[4] for entity in ours], [entity[4] for entity in theirs])
-            )
+            worst = max(worst, close([e[4] for e in ours], [e[4] for e in theirs]))
         found += len(theirs)
     check(
         same and found > 0 and worst <= TOLERANCE,
@@ -359,19 +320,14 @@ def check_choice(check, program, folder, rng):
     model, tokenizer = load(check, "choice", folder, AutoModelForMultipleChoice)
     worst = 0.0
     for _ in range(10):
-        text, choices = (
-            sentence(rng),
-            [sentence(rng, "gold"), sentence(rng, "stone"), sentence(rng)],
-        )
+        text = sentence(rng)
+        choices = [sentence(rng, "gold"), sentence(rng, "stone"), sentence(rng)]
         rows = tokenizer([text] * 3, choices, padding=True, return_tensors="pt")
         with torch.no_grad():
             logits = model(**{name: value[None] for name, value in rows.items()}).logits[0]
-        ours = {
-            guess["choice"]: guess["score"]
-            for guess in predict(
-                program, folder, text, *[x for c in choices for x in ("--choice", c)]
-            )
-        }
+        given = [word for choice in choices for word in ("--choice", choice)]
+        guesses = predict(program, folder, text, *given)
+        ours = {guess["choice"]: guess["score"] for guess in guesses}
         worst = max(worst, close([ours[choice] for choice in choices], logits.softmax(-1).tolist()))
     check(worst <= TOLERANCE, f"choice: scores of 10 questions differ by {worst:.1e}")
 

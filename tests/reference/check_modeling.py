@@ -10,9 +10,7 @@ In float64 all must agree within 1e-9 of a tensor's largest entry, in float32 ou
 Last come compilation, checkpointing, mixed precision, a larger vocabulary and a run in Trainer.
 --short: one head for each option, another each time, and no run in Trainer."""
 
-import contextlib
 import copy
-import io
 import json
 import os
 import pickle
@@ -26,7 +24,7 @@ os.environ["HF_MODULES_CACHE"] = MODULES.name
 import torch
 import transformers
 import yaml
-from common import FIXTURES, NOISE, ROOT, deviation, run, script
+from common import FIXTURES, NOISE, ROOT, deviation, run, script, trainer_losses
 from safetensors.torch import load_file, save_file
 
 SOURCES = sorted((ROOT / "python/export").glob("*.py"))
@@ -584,22 +582,15 @@ def check_uses(check, scratch):
 def check_trainer(check, scratch, model):
     batch = make_batch("defaults", "MaskedLM", LENGTH, True)
     data = [{key: value[i] for key, value in batch.items()} for i in range(8)]
-    options = transformers.TrainingArguments(
+    losses = trainer_losses(
+        model,
+        data,
         scratch / "trainer",
         num_train_epochs=40,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=2,
         learning_rate=5e-3,
-        logging_steps=1,
-        report_to=[],
-        use_cpu=True,
-        disable_tqdm=True,
-        save_strategy="no",
     )
-    trainer = transformers.Trainer(model, options, train_dataset=data)
-    with contextlib.redirect_stdout(io.StringIO()):
-        trainer.train()
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     check(losses[-1] < 0.8 * losses[0], f"Trainer: loss {losses[0]:.2f} to {losses[-1]:.2f}")
 
 

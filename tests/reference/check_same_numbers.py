@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import torch
-from common import FIXTURES, from_json_lines, run, script, to_json_lines
+from common import FIXTURES, from_json_lines, run, script, squad, to_json_lines
 from transformers import (
     AutoConfig,
     AutoModelForMaskedLM,
@@ -32,9 +32,9 @@ from transformers import (
 
 SMALL = FIXTURES / "tokenizers/small"
 TOLERANCE = 1e-4
-WORDS = (
-    "that with said have were they little like this very would been when which from about".split()
-)
+WORDS = "that with said have were they little like this very would been when which from about"
+WORDS = WORDS.split()
+ASKED = "which were they"
 TOKENIZERS = {
     "SentencePiece": None,
     "Unigram": "unigram",
@@ -148,16 +148,13 @@ def classes_of_predictions(rows, predictions):
 
 def classes_of_transformers(rows, model, tokenizer):
     names = model.config.id2label
+    found = [
+        dict(enumerate(logits_of(model, tokenizer, text).softmax(-1).tolist())) for text, _ in rows
+    ]
     return of_probabilities(
         [
-            (
-                {
-                    names[i]: p
-                    for i, p in enumerate(logits_of(model, tokenizer, text).softmax(-1).tolist())
-                },
-                label,
-            )
-            for text, label in rows
+            ({names[i]: p for i, p in each.items()}, label)
+            for each, (_, label) in zip(found, rows, strict=True)
         ]
     )
 
@@ -224,23 +221,10 @@ def tags_of_transformers(rows, model, tokenizer):
 
 def write_questions(path, rng):
     rows = []
-    for number in range(48):
+    for _ in range(48):
         before, answer = text_of(rng, 1, 8), text_of(rng, 1, 2)
         rows.append((f"{before} {answer} {text_of(rng, 1, 4)}", len(before) + 1, answer))
-    qas = [
-        {
-            "context": context,
-            "qas": [
-                {
-                    "id": str(number),
-                    "question": "which were they",
-                    "answers": [{"text": answer, "answer_start": start}],
-                }
-            ],
-        }
-        for number, (context, start, answer) in enumerate(rows)
-    ]
-    path.write_text(json.dumps({"data": [{"title": "", "paragraphs": qas}]}))
+    path.write_text(squad((context, ASKED, answer, start) for context, start, answer in rows))
     return rows
 
 
@@ -266,7 +250,7 @@ def answers_of_transformers(rows, model, tokenizer):
     """Those of the question-answering pipeline of version 4, which ranks as many as nystrom."""
     answer = pipeline("question-answering", model=model, tokenizer=tokenizer)
     found = [
-        answer(question="which were they", context=context, max_answer_len=30, top_k=5)
+        answer(question=ASKED, context=context, max_answer_len=30, top_k=5)
         for context, _, _ in rows
     ]
     return of_answers(rows, [answers[0]["answer"].strip() for answers in found])
@@ -374,28 +358,20 @@ def check_task(check, folder, tokenizer, name, rng):
     rows = write(folder.path / file, rng)
     (folder.path / f"{name}.yaml").write_text(TASK.format(run=name, task=options, file=file))
     folder.run("finetune", f"{name}.yaml")
-    compare(
-        check,
-        f"{tokenizer}, {name}",
-        {
-            "training": folder.recorded(name),
-            "evaluate": folder.evaluated(name, "--file", file),
-            "predict": of_predictions(rows, folder.predicted(name, file, top_k)),
-            "transformers": of_transformers(rows, *folder.exported(name, cls)),
-        },
-    )
+    roads = {
+        "training": folder.recorded(name),
+        "evaluate": folder.evaluated(name, "--file", file),
+        "predict": of_predictions(rows, folder.predicted(name, file, top_k)),
+        "transformers": of_transformers(rows, *folder.exported(name, cls)),
+    }
+    compare(check, f"{tokenizer}, {name}", roads)
 
 
 def check_masks(check, folder, name):
     """transformers gets the text with a mask for each word in turn; so does predict."""
-    compare(
-        check,
-        f"{name}, masked LM",
-        {
-            "training": folder.recorded("base"),
-            "evaluate": folder.evaluated("base", "--text", "dev.txt"),
-        },
-    )
+    evaluated = folder.evaluated("base", "--text", "dev.txt")
+    roads = {"training": folder.recorded("base"), "evaluate": evaluated}
+    compare(check, f"{name}, masked LM", roads)
     model, tokenizer = folder.exported("base", AutoModelForMaskedLM)
     texts = [
         " ".join(
@@ -409,11 +385,9 @@ def check_masks(check, folder, name):
     for text, ours in zip(texts, folder.predicted("base", "masked.txt"), strict=True):
         inputs = tokenizer(text, return_tensors="pt")
         with torch.no_grad():
-            theirs = (
-                model(**inputs)
-                .logits[0][inputs["input_ids"][0] == tokenizer.mask_token_id][0]
-                .softmax(-1)
-            )
+            logits = model(**inputs).logits[0]
+        masked = inputs["input_ids"][0] == tokenizer.mask_token_id
+        theirs = logits[masked][0].softmax(-1)
         same &= theirs.topk(10).indices.tolist() == [guess["token"] for guess in ours]
         worst = max(worst, *(abs(guess["score"] - theirs[guess["token"]].item()) for guess in ours))
     check(
@@ -455,10 +429,8 @@ def check_checkpoint(check, program, path, name, kind, model, same):
     )
     if not same:
         return
-    model, tokenizer = (
-        AutoModelForMaskedLM.from_pretrained(checkpoint).eval(),
-        AutoTokenizer.from_pretrained(checkpoint),
-    )
+    model = AutoModelForMaskedLM.from_pretrained(checkpoint).eval()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     text = "that would [MASK] very little"
     theirs = logits_of(model, tokenizer, text).softmax(-1)[3]
     worst = max(

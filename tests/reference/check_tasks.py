@@ -22,7 +22,7 @@ import numpy
 import scipy.stats
 import seqeval.metrics
 import sklearn.metrics
-from common import FIXTURES, NOVELS, ROOT, from_json_lines, run, script, to_json_lines
+from common import FIXTURES, NOVELS, ROOT, from_json_lines, run, script, squad, to_json_lines
 from transformers import AutoTokenizer
 from transformers.data.metrics import squad_metrics
 
@@ -319,10 +319,10 @@ def check_words(check, tool, tokenizer, folder, sentences, rng):
     report(check, "words of 32 tokens", different)
 
 
-def expected_span(offsets, answer):
+def expected_span(offsets, text, begin):
     """First and last token that share a character with the answer; none unless all of it is
     there."""
-    begin, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+    end = begin + len(text)
     places = [i for i, (first, last) in offsets if first < end and last > begin and first < last]
     covered = (
         places and dict(offsets)[places[0]][0] <= begin and dict(offsets)[places[-1]][1] >= end
@@ -332,27 +332,14 @@ def expected_span(offsets, answer):
 
 def check_questions(check, tool, tokenizer, folder, sentences, rng):
     questions = []
-    for i in range(300):
+    for _ in range(300):
         context = " ".join(rng.sample(sentences, rng.randrange(1, 9)))
         words = context.split()
         first = rng.randrange(len(words))
-        text = (
-            " ".join(words[first : first + rng.randrange(1, 5)]).strip(string.punctuation + " ")
-            or words[first]
-        )
-        questions.append(
-            {
-                "context": context,
-                "qas": [
-                    {
-                        "id": str(i),
-                        "question": rng.choice(sentences)[:60],
-                        "answers": [{"text": text, "answer_start": context.index(text)}],
-                    }
-                ],
-            }
-        )
-    (folder / "questions.json").write_text(json.dumps({"data": [{"paragraphs": questions}]}))
+        text = " ".join(words[first : first + rng.randrange(1, 5)])
+        text = text.strip(string.punctuation + " ") or words[first]
+        questions.append((context, rng.choice(sentences)[:60], text, context.index(text)))
+    (folder / "questions.json").write_text(squad(questions))
     task = {
         "kind": "questions",
         "stride": 24,
@@ -361,11 +348,10 @@ def check_questions(check, tool, tokenizer, folder, sentences, rng):
     }
     ours = encoded(tool, task, folder / "albert", 96)
     different, windows = [], 0
-    for number, paragraph in enumerate(questions):
-        context, question = paragraph["context"], paragraph["qas"][0]
+    for number, (context, question, *answer) in enumerate(questions):
         mine = [sample for sample in ours if sample["example"] == number]
         theirs = tokenizer(
-            question["question"],
+            question,
             context,
             truncation="only_second",
             max_length=96,
@@ -399,9 +385,7 @@ def check_questions(check, tool, tokenizer, folder, sentences, rng):
                 context.encode()[a[0] : a[1]].strip() == context.encode()[b[0] : b[1]].strip()
                 for a, b in spans
             )
-            same &= (sample["start"], sample["end"]) == expected_span(
-                offsets, question["answers"][0]
-            )
+            same &= (sample["start"], sample["end"]) == expected_span(offsets, *answer)
         different.append(not same)
     report(check, f"questions in {windows} windows", different)
 

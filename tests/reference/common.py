@@ -2,6 +2,8 @@
 writing files, and judging how hard a case is for float32."""
 
 import argparse
+import contextlib
+import io
 import json
 import math
 import subprocess
@@ -98,6 +100,43 @@ def to_json_lines(rows):
 
 def from_json_lines(text):
     return [json.loads(line) for line in text.split("\n") if line]
+
+
+def squad(rows):
+    """The document of SQuAD's form, of contexts, questions, answers, and where these begin."""
+    paragraphs = [
+        {
+            "context": context,
+            "qas": [
+                {
+                    "id": str(number),
+                    "question": question,
+                    "answers": [{"text": answer, "answer_start": start}],
+                }
+            ],
+        }
+        for number, (context, question, answer, start) in enumerate(rows)
+    ]
+    return json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]})
+
+
+def trainer_losses(model, data, folder, **options):
+    """The loss of each step of transformers' Trainer."""
+    from transformers import Trainer, TrainingArguments
+
+    options = TrainingArguments(
+        folder,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        save_strategy="no",
+        **options,
+    )
+    trainer = Trainer(model, options, train_dataset=data)
+    with contextlib.redirect_stdout(io.StringIO()):
+        trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
 
 def deviation(got, expected, least=0.0):
