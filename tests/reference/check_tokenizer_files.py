@@ -43,6 +43,8 @@ from tokenizers import Regex, Tokenizer
 from transformers import AutoTokenizer
 
 MARK = "\u2581"
+BERT_NAMES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+BYTE_NAMES = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
 SPACES = [" ", "  ", "\t", "\n", "\u00a0", "\u3000", "\u2028"]
 
 
@@ -191,6 +193,12 @@ def added_tokens(rng):
     ]
 
 
+def describe(**parts):
+    """The contents of a tokenizer.json."""
+    names = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+    return {"version": "1.0", "added_tokens": []} | dict.fromkeys(names) | parts
+
+
 def without_model(description):
     """The library's tokenizer of the parts before the model."""
     model = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
@@ -204,11 +212,8 @@ def words_of(tokenizer, texts):
     words = []
     for text in texts:
         normal = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
-        words += (
-            [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)]
-            if tokenizer.pre_tokenizer
-            else [normal]
-        )
+        split = tokenizer.pre_tokenizer
+        words += [word for word, _ in split.pre_tokenize_str(normal)] if split else [normal]
     return words
 
 
@@ -221,18 +226,22 @@ def substrings(words, rng, count):
     return sorted(found)
 
 
+def wordpiece_of(vocab, longest_word):
+    return typed(
+        "WordPiece",
+        unk_token="[UNK]",
+        continuing_subword_prefix="##",
+        max_input_chars_per_word=longest_word,
+        vocab=vocab,
+    )
+
+
 def wordpiece(words, rng):
     pieces = substrings(words, rng, 300)
     vocab = {"[UNK]": 0} if rng.random() < 0.9 else {}
     for piece in pieces + ["##" + piece for piece in pieces]:
         vocab.setdefault(piece, len(vocab))
-    return {
-        "type": "WordPiece",
-        "unk_token": "[UNK]",
-        "continuing_subword_prefix": "##",
-        "max_input_chars_per_word": rng.choice([5, 100]),
-        "vocab": vocab,
-    }
+    return wordpiece_of(vocab, rng.choice([5, 100]))
 
 
 def unigram(words, rng):
@@ -315,11 +324,9 @@ def post_processors(rng):
 
 def with_ids(tokens, model):
     """Ids as the library gives them."""
-    pieces = (
-        dict((piece, i) for i, (piece, _) in enumerate(model["vocab"]))
-        if model["type"] == "Unigram"
-        else dict(model["vocab"])
-    )
+    pieces = dict(model["vocab"])
+    if model["type"] == "Unigram":  # pieces with scores
+        pieces = {piece: i for i, piece in enumerate(pieces)}
     behind, result = len(pieces), []
     for token in tokens:
         if token["content"] not in pieces:
@@ -333,16 +340,11 @@ def with_ids(tokens, model):
 def make_description(rng, texts):
     words = None
     while words is None:  # the library panics when some expressions replace empty matches
-        description = {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": [],
-            "normalizer": normalizers(rng),
-            "pre_tokenizer": pre_tokenizers(rng),
-            "post_processor": post_processors(rng),
-            "decoder": None,
-        }
+        description = describe(
+            normalizer=normalizers(rng),
+            pre_tokenizer=pre_tokenizers(rng),
+            post_processor=post_processors(rng),
+        )
         before = without_model(description)
         words = silently(lambda: words_of(before, texts))
     words = [word for word in words if word][:3000]
@@ -479,18 +481,10 @@ def maybe(rng, options, **values):
 
 
 def bert_folder(rng, words):
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + substrings(words, rng, 500)
-    pieces = list(dict.fromkeys(pieces + ["##" + piece for piece in pieces[5:]]))
-    pieces = [
-        piece for piece in pieces if piece.strip() == piece and not any(c.isspace() for c in piece)
-    ]
-    model = {
-        "type": "WordPiece",
-        "unk_token": "[UNK]",
-        "continuing_subword_prefix": "##",
-        "max_input_chars_per_word": 100,
-        "vocab": {piece: i for i, piece in enumerate(pieces)},
-    }
+    pieces = substrings(words, rng, 500)
+    pieces = dict.fromkeys(BERT_NAMES + pieces + ["##" + piece for piece in pieces])
+    pieces = [piece for piece in pieces if not any(c.isspace() for c in piece)]
+    model = wordpiece_of({piece: i for i, piece in enumerate(pieces)}, 100)
     normalizer = {
         "type": "BertNormalizer",
         "clean_text": rng.random() < 0.8,
@@ -507,27 +501,14 @@ def bert_folder(rng, words):
 
 
 def byte_folder(rng, words, more_names):
-    library = Tokenizer.from_str(
-        json.dumps(
-            {
-                "version": "1.0",
-                "added_tokens": [],
-                "pre_tokenizer": {
-                    "type": "ByteLevel",
-                    "add_prefix_space": False,
-                    "trim_offsets": True,
-                    "use_regex": True,
-                },
-                "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"},
-            }
-        )
-    )
+    plain = typed("ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)
+    library = without_model(describe(pre_tokenizer=plain))
     written = [word for text in words for word, _ in library.pre_tokenizer.pre_tokenize_str(text)]
     model = bpe(written, random.Random(rng.random()))
     while model["continuing_subword_prefix"] or model["end_of_word_suffix"]:
         model = bpe(written, random.Random(rng.random()))
-    names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
-    pieces = names + [piece for piece in model["vocab"] if piece not in names] + more_names
+    pieces = [piece for piece in model["vocab"] if piece not in BYTE_NAMES]
+    pieces = BYTE_NAMES + pieces + more_names
     model |= {
         "unk_token": None,
         "fuse_unk": False,
@@ -549,11 +530,7 @@ def write_folder(rng, folder, texts):
         if bert
         else byte_folder(rng, texts, AROUND_TEXTS.get(its_class, []))
     )
-    specials = (
-        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        if bert
-        else ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
-    )
+    specials = BERT_NAMES if bert else BYTE_NAMES
     described = [token | {"special": rng.random() < 0.7} for token in added_tokens(rng)]
     tokens = [
         {
@@ -606,14 +583,9 @@ def write_folder(rng, folder, texts):
             "rstrip": rng.random() < 0.5,
             "normalized": False,
         }
-        (folder / "special_tokens_map.json").write_text(
-            json.dumps(
-                {
-                    "mask_token": rng.choice([specials[4], mask]),
-                    "sep_token": specials[3 if bert else 2],
-                }
-            )
-        )
+        names = {"mask_token": rng.choice([specials[4], mask])}
+        names["sep_token"] = specials[3 if bert else 2]
+        (folder / "special_tokens_map.json").write_text(json.dumps(names))
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     if old and bert:
         (folder / "vocab.txt").write_text("".join(piece + "\n" for piece in model["vocab"]))
@@ -623,21 +595,14 @@ def write_folder(rng, folder, texts):
             "#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in model["merges"])
         )
     else:
-        (folder / "tokenizer.json").write_text(
-            json.dumps(
-                {
-                    "version": "1.0",
-                    "truncation": None,
-                    "padding": None,
-                    "added_tokens": sorted(inside, key=lambda token: token["id"]),
-                    "normalizer": normalizer,
-                    "pre_tokenizer": pre_tokenizer,
-                    "post_processor": post_processor,
-                    "decoder": None,
-                    "model": model,
-                }
-            )
+        description = describe(
+            added_tokens=sorted(inside, key=lambda token: token["id"]),
+            normalizer=normalizer,
+            pre_tokenizer=pre_tokenizer,
+            post_processor=post_processor,
+            model=model,
         )
+        (folder / "tokenizer.json").write_text(json.dumps(description))
     count = 1 + max([*model["vocab"].values(), *(token["id"] for token in tokens)])
     return specials + [token["content"] for token in tokens], count
 

@@ -28,6 +28,7 @@ from tokenizers import (
 from transformers import AutoTokenizer
 
 from check_tokenizer import byte_offsets, read_lines
+from check_tokenizer_parts import BYTES, CL100K, SPECIAL
 from common import NOVELS, ROOT
 
 FOLDER = ROOT / "tests/fixtures/tokenizers/small"
@@ -52,11 +53,6 @@ TEXTS = [
     "AAAA aaaa 1111111 !!!! ....",
     "\u03a3\u0391\u03a3 \u041f\u0440\u0438\u0432\u0435\u0442 \u2460\u216b",
 ]
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "[CLS]", "[SEP]"]
-CL100K = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| "
-    r"?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 
 
 def train(model, lines, size, special=SPECIAL, normalizer=None, pre_tokenizer=None, **options):
@@ -138,7 +134,6 @@ def unigram(lines):
 
 
 def bytes_for_unknown(lines):
-    pieces = SPECIAL + [f"<0x{byte:02X}>" for byte in range(256)]
     normalizer = normalizers.Sequence(
         [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
     )
@@ -146,7 +141,7 @@ def bytes_for_unknown(lines):
         models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True),
         lines[:300],
         500,
-        pieces,
+        SPECIAL + BYTES,
         normalizer,
         limit_alphabet=50,
     )
@@ -318,9 +313,8 @@ def main():
         description = json.loads(tokenizer.to_str())
         if make is unigram:
             known = {piece for piece, _ in description["model"]["vocab"]}
-            description["model"]["vocab"] += [
-                [f"<0x{byte:02X}>", -20.0] for byte in range(256) if f"<0x{byte:02X}>" not in known
-            ]
+            more = [[piece, -20.0] for piece in BYTES if piece not in known]
+            description["model"]["vocab"] += more
             description["model"]["byte_fallback"] = True
         (folder / "tokenizer.json").write_text(json.dumps(description, ensure_ascii=False) + "\n")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
