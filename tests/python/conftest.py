@@ -7,6 +7,8 @@
 import os
 import random
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,13 @@ def lines(count: int, seed: int) -> list[str]:
     """Lines of three to ten random words."""
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(3, 10))) for _ in range(count)]
+
+
+def python(script: str, *arguments: object, **options: object) -> subprocess.CompletedProcess:
+    """Runs a script in a process of its own, with these options of subprocess.run."""
+    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
+    options = {"capture_output": True, "text": True, "timeout": 60} | options
+    return subprocess.run(command, **options)
 
 
 class Program:
@@ -77,6 +86,18 @@ def small_config(folder: Path) -> dict[str, object]:
         "schedule": {"warmup_steps": 2},
         "evaluation": {"every": 6},
         "checkpoint": {"every": 6},
+        "logging": {"every": 1, "tensorboard": False},
+    }
+
+
+def tuning(model: Path, folder: Path, **training: object) -> dict[str, object]:
+    """The configuration of a short fine-tuning, in `folder`."""
+    return {
+        "run_dir": folder / "run",
+        "model": {"from": model},
+        "data": {"sequence_length": 32, "cache": folder / "cache"},
+        "training": {"batch_size": 8, "micro_batch_size": 8, "dtype": "f32"} | training,
+        "schedule": {"warmup_steps": 1},
         "logging": {"every": 1, "tensorboard": False},
     }
 

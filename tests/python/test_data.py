@@ -6,9 +6,6 @@ import json
 import pickle
 import re
 import signal
-import subprocess
-import sys
-import textwrap
 import types
 from pathlib import Path
 
@@ -16,7 +13,8 @@ import numpy as np
 import pytest
 
 import nystrom
-from conftest import lines
+from conftest import lines, python, tuning
+from nystrom._rows import rows_of
 
 ROWS = [(text, "calm" if "calm" in text else "rough") for text in lines(60, seed=2)]
 
@@ -24,15 +22,7 @@ ROWS = [(text, "calm" if "calm" in text else "rough") for text in lines(60, seed
 @pytest.fixture
 def task(trained: Path, tmp_path: Path) -> dict[str, object]:
     """A run of two steps on given rows."""
-    return {
-        "run_dir": tmp_path / "run",
-        "model": {"from": trained},
-        "task": {"kind": "classification"},
-        "data": {"sequence_length": 32, "cache": tmp_path / "cache"},
-        "training": {"steps": 2, "batch_size": 8, "micro_batch_size": 8, "dtype": "f32"},
-        "schedule": {"warmup_steps": 1},
-        "logging": {"every": 1, "tensorboard": False},
-    }
+    return tuning(trained, tmp_path, steps=2) | {"task": {"kind": "classification"}}
 
 
 def losses(run: nystrom.Run) -> list[float]:
@@ -179,9 +169,7 @@ def killed_at(step: int, task: dict[str, object], options: dict[str, object]) ->
                 os.kill(os.getpid(), signal.SIGKILL)
         nystrom.finetune(task, on_step=end, **options)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], input=pickle.dumps((step, task, options))
-    )
+    done = python(script, input=pickle.dumps((step, task, options)), text=False)
     assert done.returncode == -signal.SIGKILL
 
 
@@ -613,10 +601,7 @@ def test_a_corpus_takes_bounded_memory(config):
             data.write(texts, "texts", Columns.of_texts("text"))
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(config["data"]["cache"])],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = python(script, config["data"]["cache"], check=True)
     assert int(done.stdout) < 4_000  # KB
 
 
@@ -633,8 +618,12 @@ def test_the_cache_lists_given_rows_and_prunes_them(task, program):
 # ---- Parquet ------------------------------------------------------------------------------------
 
 
-def test_parquet_is_read(task, of_a_file, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+@pytest.fixture
+def parquet():
+    return pytest.importorskip("pyarrow.parquet")
+
+
+def test_parquet_is_read(task, of_a_file, tmp_path, parquet):
     parquet.write_table(arrow_table(), tmp_path / "rows.parquet", row_group_size=7)
     run = nystrom.finetune(
         task, train=tmp_path / "rows.parquet", validation=str(tmp_path / "rows.parquet"), quiet=True
@@ -642,8 +631,7 @@ def test_parquet_is_read(task, of_a_file, tmp_path):
     assert losses(run) == of_a_file
 
 
-def test_a_list_of_parquet_files_tells_the_kind(trained, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+def test_a_list_of_parquet_files_tells_the_kind(trained, tmp_path, parquet):
     for name, part in (("a", slice(0, 10)), ("b", slice(10, None))):
         parquet.write_table(arrow_table()[part], tmp_path / f"{name}.parquet")
     names = [str(tmp_path / f"{name}.parquet") for name in "ab"]
@@ -694,10 +682,7 @@ def test_a_saved_dict_of_datasets_has_parts(task, of_a_file, tmp_path):
     assert losses(run) == of_a_file
 
 
-def test_the_part_that_an_argument_reads(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    from nystrom._rows import rows_of
-
+def test_the_part_that_an_argument_reads(tmp_path, parquet):
     for folder, part in (("all/train", 0), ("all/test", 1), ("one/dev", 2)):
         (tmp_path / folder).mkdir(parents=True)
         parquet.write_table(arrow_table()[part : part + 1], tmp_path / folder / "0000.parquet")
@@ -729,10 +714,7 @@ def test_the_part_that_an_argument_reads(tmp_path):
         (["train", "training"], "train", "has the parts train, training, more than one"),
     ],
 )
-def test_names_of_files_tell_their_part(names, name, read, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    from nystrom._rows import rows_of
-
+def test_names_of_files_tell_their_part(names, name, read, tmp_path, parquet):
     for at, each in enumerate(names):
         file = tmp_path / f"{each}.parquet"
         file.parent.mkdir(exist_ok=True)
@@ -745,10 +727,7 @@ def test_names_of_files_tell_their_part(names, name, read, tmp_path):
     assert [text for (text,) in rows_of(tmp_path, name, ["text"])] == [texts[at] for at in read]
 
 
-def test_a_pattern_means_no_hidden_files(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    from nystrom._rows import rows_of
-
+def test_a_pattern_means_no_hidden_files(tmp_path, parquet):
     for each in ("a", ".b"):
         parquet.write_table(arrow_table()[:1], tmp_path / f"{each}.parquet")
     assert len(list(rows_of(tmp_path / "*.parquet", "train", ["text"]))) == 1
@@ -756,8 +735,7 @@ def test_a_pattern_means_no_hidden_files(tmp_path):
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_a_broken_parquet_file_is_an_input_error(before, task, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+def test_a_broken_parquet_file_is_an_input_error(before, task, tmp_path, parquet):
     folder = tmp_path / "tables"
     folder.mkdir()
     if before:
@@ -875,8 +853,7 @@ def test_files_that_name_classes_otherwise_are_refused(task, tmp_path):
         nystrom.finetune(task, train=str(tmp_path / "*.parquet"), validation=ROWS)
 
 
-def test_equal_parquet_files_count_each(task, tmp_path, capsys):
-    parquet = pytest.importorskip("pyarrow.parquet")
+def test_equal_parquet_files_count_each(task, tmp_path, capsys, parquet):
     for name in ("one/a", "two/a"):
         (tmp_path / name).parent.mkdir()
         parquet.write_table(arrow_table(), tmp_path / f"{name}.parquet")
@@ -888,8 +865,7 @@ def test_equal_parquet_files_count_each(task, tmp_path, capsys):
     assert "training: 60 examples" in capsys.readouterr().err
 
 
-def test_files_may_differ_in_columns_that_are_not_read(task, of_a_file, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
+def test_files_may_differ_in_columns_that_are_not_read(task, of_a_file, tmp_path, parquet):
     table = arrow_table()
     parquet.write_table(table[:20].append_column("extra", [[1] * 20]), tmp_path / "a.parquet")
     parquet.write_table(table[20:], tmp_path / "b.parquet")

@@ -14,6 +14,13 @@ TEXT = (ROOT / "docs" / "python.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
+def in_a_repository(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goes to a folder with the bundled novels."""
+    (folder / "examples").mkdir()
+    (folder / "examples" / "quickstart").symlink_to(ROOT / "examples" / "quickstart")
+    monkeypatch.chdir(folder)
+
+
 def test_the_walk_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     example = next(each for each in EXAMPLES if "matplotlib" in each)
@@ -24,21 +31,12 @@ def test_the_walk_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     small = (ROOT / "configs" / "quickstart.yaml").read_text()
     small = small.replace("warmup_steps: 20", "warmup_steps: 1")
     small = small.replace("vocab_size: 8000", "vocab_size: 300")
-    for name in ("configs", "examples"):
-        (tmp_path / name).mkdir()
+    in_a_repository(tmp_path, monkeypatch)
+    (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "quickstart.yaml").write_text(small)
-    (tmp_path / "examples" / "quickstart").symlink_to(ROOT / "examples" / "quickstart")
-    monkeypatch.chdir(tmp_path)
     exec(compile(walk, "docs/python.md", "exec"), {})
     assert (tmp_path / "walk.png").stat().st_size > 10_000
     assert "sequence" in capsys.readouterr().out
-
-
-def in_a_repository(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goes to a folder with the bundled novels."""
-    (folder / "examples").mkdir()
-    (folder / "examples" / "quickstart").symlink_to(ROOT / "examples" / "quickstart")
-    monkeypatch.chdir(folder)
 
 
 def test_a_data_frame_becomes_a_served_model(tmp_path, monkeypatch, capsys, trained):

@@ -2,16 +2,14 @@
 
 import multiprocessing
 import os
-import subprocess
-import sys
-import textwrap
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import nystrom
-from conftest import lines
+from conftest import lines, python
 
 TEXTS = lines(40, seed=8)
 
@@ -22,33 +20,35 @@ def vectors(model) -> np.ndarray:
     return model.encode(TEXTS)
 
 
-def in_children(model: nystrom.Model, method: str, parts: int = 4) -> np.ndarray:
-    with multiprocessing.get_context(method).Pool(2) as pool:
-        return np.concatenate(pool.map_async(model.encode, np.split(np.array(TEXTS), parts)).get(60))
+def forked(work: Callable[[], int]) -> int:
+    """The exit code of a forked child, which is what `work` returns."""
+    child = os.fork()
+    if child == 0:
+        code = 255
+        try:
+            code = work()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_processes_of_a_pool_compute(method, model, vectors):
-    np.testing.assert_allclose(in_children(model, method), vectors, atol=1e-5)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        found = pool.map_async(model.encode, np.split(np.array(TEXTS), 4)).get(60)
+    np.testing.assert_allclose(np.concatenate(found), vectors, atol=1e-5)
 
 
 def test_a_forked_child_has_all_threads(model, vectors):
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        same = np.array_equal(model.encode(TEXTS), vectors)
-        os.write(write, b"%d %d" % (nystrom.num_threads(), same))
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(read, 99) == b"%d 1" % nystrom.num_threads()
+    threads = forked(
+        lambda: nystrom.num_threads() if np.array_equal(model.encode(TEXTS), vectors) else 0
+    )
+    assert threads == nystrom.num_threads()
 
 
 def test_the_parent_computes_on(model, vectors):
     for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
+        forked(lambda: 0)
         np.testing.assert_array_equal(model.encode(TEXTS), vectors)
 
 
@@ -79,10 +79,7 @@ def test_a_fork_while_another_thread_computes_raises_at_once(trained):
         thread.join()
         print(sorted(set(codes)), len(model.encode(["the sea"])))
     """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), trained],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = python(script, trained, env=os.environ | {"PYTHONWARNINGS": "ignore"})
     # A moment between two calls may let a child compute (1).
     assert done.stdout in ("[7] 1\n", "[1, 7] 1\n"), done.stderr
 
@@ -90,30 +87,30 @@ def test_a_fork_while_another_thread_computes_raises_at_once(trained):
 def test_a_fork_of_an_observer_raises_at_once(config, model):
     codes = []
 
+    def encode() -> int:
+        try:
+            model.encode(["the sea"])
+        except nystrom.InternalError:
+            return 7
+        return 1
+
     def observer(step: nystrom.Step) -> None:
         if step.step == 2:
-            child = os.fork()
-            if child == 0:
-                try:
-                    model.encode(["the sea"])
-                    os._exit(1)
-                except nystrom.InternalError:
-                    os._exit(7)
-            codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            codes.append(forked(encode))
 
     nystrom.pretrain(config, on_step=observer, quiet=True)
     assert codes == [7]
 
 
 def test_other_threads_of_a_child_compute(model, vectors):
-    child = os.fork()
-    if child == 0:
+    def encode() -> int:
         found = []
         thread = threading.Thread(target=lambda: found.append(len(model.encode(TEXTS))))
         thread.start()
         thread.join()
-        os._exit(found[0])
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 40
+        return found[0]
+
+    assert forked(encode) == 40
 
 
 def test_a_dataset_is_mapped_in_processes(model, vectors):
@@ -141,8 +138,5 @@ def test_a_thread_that_computes_does_not_crash_the_end(trained):
         threading.Thread(target=model.encode, args=(texts,), daemon=True).start()
         time.sleep(0.3)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(trained)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = python(script, trained)
     assert (done.returncode, done.stderr) == (0, "")

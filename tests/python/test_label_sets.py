@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nystrom
-from conftest import lines
+from conftest import lines, tuning
 
 TEXTS = lines(120, seed=5)
 SETS = [[word for word in ("calm", "ships", "men") if word in text.split()] for text in TEXTS]
@@ -19,15 +19,8 @@ COLUMNS = {
 
 @pytest.fixture
 def task(trained: Path, tmp_path: Path) -> dict[str, object]:
-    return {
-        "run_dir": tmp_path / "run",
-        "model": {"from": trained},
-        "data": {"sequence_length": 32, "cache": tmp_path / "cache"},
-        "training": {"steps": 60, "batch_size": 16, "micro_batch_size": 16, "dtype": "f32"},
-        "optimizer": {"learning_rate": 1e-2},
-        "schedule": {"warmup_steps": 1},
-        "logging": {"tensorboard": False},
-    }
+    config = tuning(trained, tmp_path, steps=60, batch_size=16, micro_batch_size=16)
+    return config | {"optimizer": {"learning_rate": 1e-2}}
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +89,7 @@ def test_predictions_are_the_labels_that_reach_the_threshold(labelled, program, 
                 if score >= (0.5 if threshold is None else threshold)
             }
             assert {(guess["label"], guess["score"]) for guess in guesses} == expected
-            assert [g["score"] for g in guesses] == sorted((g["score"] for g in guesses))[::-1]
+            assert [g["score"] for g in guesses] == sorted(g["score"] for g in guesses)[::-1]
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(TEXTS))
     printed = program.run("predict", labelled.path, file, "--json", "--quiet")

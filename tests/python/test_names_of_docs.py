@@ -3,7 +3,6 @@
 import json
 import re
 from fnmatch import translate
-from pathlib import Path
 
 import pytest
 

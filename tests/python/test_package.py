@@ -8,19 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, python
 
 PACKAGE = Path(__import__("nystrom").__file__).parent
 
 
-def python(script: str, *arguments: object, **environment: str) -> str:
-    """The output of a script in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
-        capture_output=True, text=True, timeout=120, env=os.environ | environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+def output_of(script: str, **environment: str) -> str:
+    done = python(script, env=os.environ | environment, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -33,7 +28,7 @@ def test_importing_is_quick_and_brings_no_numpy(tmp_path):
         assert "numpy" not in sys.modules
     """
     compiled = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
-    assert min(float(python(script, **compiled)) for _ in range(6)) < 0.05
+    assert min(float(output_of(script, **compiled)) for _ in range(6)) < 0.05
 
 
 def test_the_module_is_the_program(program):
@@ -44,8 +39,8 @@ def test_the_module_is_the_program(program):
 
 def test_importing_leaves_the_environment_alone():
     script = "import os; before = dict(os.environ); import nystrom; assert os.environ == before"
-    python(script)
-    python(script, OMP_WAIT_POLICY="passive")
+    output_of(script)
+    output_of(script, OMP_WAIT_POLICY="passive")
 
 
 def test_nothing_is_left_behind(trained, tmp_path):
@@ -57,10 +52,9 @@ def test_nothing_is_left_behind(trained, tmp_path):
         model.export("exported")
     """
     before = sorted(trained.rglob("*"))
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), trained], cwd=tmp_path,
-                          env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)},
-                          timeout=120)  # fmt: skip
-    assert done.returncode == 0
+    environment = {"TMPDIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+    done = python(script, trained, cwd=tmp_path, env=os.environ | environment, timeout=120)
+    assert done.returncode == 0, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["exported"]
     assert sorted(trained.rglob("*")) == before
 

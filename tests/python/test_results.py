@@ -8,7 +8,6 @@ import logging
 import pickle
 import shutil
 import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -272,8 +271,6 @@ def test_element_types_have_the_names_of_numpy(trained, dtype):
 
 def test_element_types_have_the_names_of_torch(trained):
     """An object that prints as torch's do."""
-    bfloat16 = types.SimpleNamespace()
-    type(bfloat16).__str__  # as every object
     named = type("dtype", (), {"__str__": lambda self: "torch.bfloat16"})()
     assert not hasattr(nystrom.load(trained, dtype=named).parameters()[EMBEDDINGS], "tolist")
 

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 import nystrom
-from conftest import lines
+from conftest import lines, python
+
+
+def newest_checkpoint(run_dir: Path) -> Path:
+    return max((run_dir / "checkpoints").glob("step-*"), key=lambda p: int(p.name[5:]))
 
 
 def weights_of(run_dir: Path) -> bytes:
-    newest = max((run_dir / "checkpoints").glob("step-*"), key=lambda p: int(p.name[5:]))
-    return (newest / "model.safetensors").read_bytes()
+    return (newest_checkpoint(run_dir) / "model.safetensors").read_bytes()
 
 
 def test_a_run_has_the_programs_bits(config, program, tmp_path):
@@ -121,8 +124,7 @@ def test_ctrl_c_stops_a_long_computation(trained):
         except KeyboardInterrupt:
             print(time.monotonic() - started)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), trained],
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    done = python(script, trained)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 5
 
@@ -171,13 +173,13 @@ def test_ctrl_c_stops_the_reading_of_files(work, config, trained, tmp_path):
         except KeyboardInterrupt:
             print(time.monotonic() - sent)
     """
-    newest = max((trained / "checkpoints").glob("step-*"), key=lambda p: int(p.name[5:]))
     long_read = textwrap.indent(textwrap.dedent(LONG_READS[work]).strip(), "    ").strip()
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script).replace("{work}", long_read), newest],
-        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+    done = python(
+        textwrap.dedent(script).replace("{work}", long_read),
+        newest_checkpoint(trained),
+        cwd=tmp_path,
         env=os.environ | {"TMPDIR": str(tmp_path / "tmp")},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 1.5
     assert not list((tmp_path / "tmp").iterdir())
