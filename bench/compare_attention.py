@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import mean, median, stdev
 
 from compare_hf import describe_machine
-from nystrom_runs import listops, nystrom, records_of, write_settings
+from nystrom_runs import listops, nystrom, parser_of, records_of, write_settings
 
 KINDS = {
     "softmax": {"kind": "softmax"},
@@ -54,9 +54,7 @@ LISTOPS = {
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--text", help="a masked language model on this text; with --validation")
     what.add_argument("--listops", action="store_true")

@@ -42,13 +42,11 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
-from nystrom_runs import records_of, write_settings
+from nystrom_runs import parser_of, records_of, write_settings
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--config", type=Path, required=True, help="YAML file of the run")
     parser.add_argument(
         "--model",

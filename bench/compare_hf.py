@@ -40,7 +40,7 @@ import sys
 import time
 from pathlib import Path
 
-from nystrom_runs import measured
+from nystrom_runs import measured, parser_of
 from quiet_machine import QuietMachine
 
 CONTESTANTS = ["nystrom", "eager", "compile", "compile-masked", "bert"]
@@ -49,9 +49,7 @@ LANDMARKS, CONV, VOCAB = 64, 33, 30000
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="processes of each contestant")
     parser.add_argument("--steps", type=int, default=5, help="counted steps of each process")
     parser.add_argument("--warmup", type=int, default=2, help="steps before those, not counted")

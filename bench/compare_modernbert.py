@@ -14,7 +14,6 @@ three, rotary positions, no biases. The contestants:
 train: a step without dropout, logits at the masked 15 % alone, clipping, AdamW. encode: the hidden
 states of all tokens. Each measurement is a process of its own, and the contestants alternate."""
 
-import argparse
 import json
 import os
 import statistics
@@ -23,7 +22,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
-from nystrom_runs import measured
+from nystrom_runs import measured, parser_of
 from quiet_machine import QuietMachine
 
 LAYERS, HIDDEN, HEADS, WIDE, VOCAB = 22, 768, 12, 1152, 50368
@@ -156,9 +155,7 @@ def batch_of(length):
 def main():
     if sys.argv[1:2] == ["--worker"]:
         return run_worker(sys.argv[2], *map(int, sys.argv[3:]))
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)

@@ -32,6 +32,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
+from nystrom_runs import parser_of
 from quiet_machine import QuietMachine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -233,9 +234,7 @@ def compare(arguments, folder, script, make_model, max_batch):
 
 
 def parse_arguments(description, contestants, lengths):
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(description)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--lengths", nargs="+", type=int, default=lengths)
     parser.add_argument("--contestants", nargs="+", choices=contestants, default=contestants)

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
-from nystrom_runs import derived, nystrom, write_settings
+from nystrom_runs import derived, nystrom, parser_of, write_settings
 
 LENGTH, LANDMARKS = 2048, 64
 PRETRAINING = {
@@ -70,9 +70,7 @@ TASKS = {
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True, help="folder for models and runs")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))

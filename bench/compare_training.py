@@ -25,6 +25,7 @@ from pathlib import Path
 
 import charts
 from compare_hf import describe_machine
+from nystrom_runs import parser_of, records_of
 
 CONFIG = "configs/quickstart.yaml"
 BOUND = 0.01
@@ -34,9 +35,7 @@ IGNORED = -100
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
@@ -88,8 +87,7 @@ def run_nystrom(arguments: argparse.Namespace, dtype: str) -> dict[str, list[flo
         *sets,
     ]
     subprocess.run(command, check=True)
-    records = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    records = [record for record in records if LOSS in record]
+    records = records_of(run_dir, LOSS)
     return {name: [record[name] for record in records] for name in (LOSS, NORM, "learning_rate")}
 
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from statistics import mean, stdev
 
-from nystrom_runs import derived, nystrom, read_json, write_json, write_settings
+from nystrom_runs import derived, nystrom, parser_of, read_json, write_json, write_settings
 
 MODEL = {
     "hidden_size": 192,
@@ -137,9 +137,7 @@ TASKS = {
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("build/downstream"))
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))

@@ -8,13 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from nystrom_runs import read_json, write_whole
+from nystrom_runs import parser_of, read_json, write_whole
 
 
-def parser_of(description: str, minutes: float, name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def timed_parser_of(description: str, minutes: float, name: str) -> argparse.ArgumentParser:
+    parser = parser_of(description)
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=minutes)

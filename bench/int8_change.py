@@ -7,7 +7,6 @@ Fine-tunes the pretrained model RUN on both tasks with the settings of downstrea
 and runs both files on the held-out examples, eight in a batch, in the files' order. Needs
 onnxruntime and transformers; finished steps are not repeated."""
 
-import argparse
 import csv
 import json
 import shutil
@@ -17,7 +16,7 @@ import numpy
 import onnxruntime
 import transformers
 from downstream import TASKS, configuration
-from nystrom_runs import nystrom, write_settings
+from nystrom_runs import nystrom, parser_of, write_settings
 
 BATCH = 8
 # Columns of the held-out files: the texts, the label. SST-2 has a header.
@@ -80,9 +79,7 @@ def measure(arguments, name):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("build/int8"))

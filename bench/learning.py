@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from downstream import PRETRAINING
-from equal_time import Results, parser_of, shown
+from equal_time import Results, shown, timed_parser_of
 from nystrom_runs import nystrom, records_of, write_settings
 
 GEGLU = {"model.mlp": "geglu", "model.intermediate_size": 512}
@@ -151,7 +151,7 @@ def print_table(options, results):
 
 
 def main():
-    parser = parser_of(__doc__, 4, "learning")
+    parser = timed_parser_of(__doc__, 4, "learning")
     parser.add_argument("--data", type=Path, required=True, help="corpus_novels and blimp")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean
 
 from downstream import TASKS, place, split_sentences
-from nystrom_runs import nystrom, read_json, write_json, write_settings
+from nystrom_runs import nystrom, parser_of, read_json, write_json, write_settings
 
 # Width, layers, heads and steps of pretraining. Each step reads 64 sequences of 128 tokens.
 SIZES = {
@@ -28,9 +28,7 @@ RATES = ["3e-5", "1e-4", "3e-4", "1e-3", "3e-3"]
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("build/learning-rates"))
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))

@@ -24,7 +24,7 @@ from pathlib import Path
 import tokenizers
 import torch
 import transformers
-from nystrom_runs import write_settings
+from nystrom_runs import parser_of, write_settings
 
 VOCABULARY = 8000  # of the byte-level BPE
 POSITIONS = 512
@@ -35,9 +35,7 @@ NO_DROPOUT = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--encoder", type=Path, help="folder of a BERT encoder")
     parser.add_argument("--train", type=Path, required=True, help="text: one paragraph a line")
     parser.add_argument("--output", type=Path, required=True, help="folder of the parents")

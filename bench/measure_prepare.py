@@ -16,16 +16,14 @@ import shutil
 import string
 from pathlib import Path
 
-from nystrom_runs import measured
+from nystrom_runs import measured, parser_of
 
 CONFIG = "configs/quickstart.yaml"
 BLOCK = 50_000_000
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument(
         "--nystrom", type=Path, default=Path("build/release/nystrom"), help="the program to measure"

@@ -1,4 +1,4 @@
-"""Runs of nystrom, for the other scripts of this folder: calls, settings, records, memory."""
+"""Runs of nystrom, for the other scripts here: options, calls, settings, records, memory."""
 
 import argparse
 import hashlib
@@ -18,6 +18,11 @@ seconds = time.perf_counter() - begin
 peak = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 print("\\n" + json.dumps([seconds, peak]))
 sys.exit(code)"""
+
+
+def parser_of(description: str) -> argparse.ArgumentParser:
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=description, formatter_class=form)
 
 
 def nystrom(arguments: argparse.Namespace, *words: object) -> str:
@@ -40,8 +45,10 @@ def measured(command: list, **environment: str) -> tuple[str, float, int]:
     return output, *json.loads(told)
 
 
-def records_of(run: Path) -> list[dict]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+def records_of(run: Path, key: str = "step") -> list[dict]:
+    """The records of a run that have this key."""
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [record for record in records if key in record]
 
 
 def write_whole(file: Path, text: str) -> None:

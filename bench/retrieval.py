@@ -33,7 +33,7 @@ import sys
 from pathlib import Path
 
 from embedding_runs import add_arguments, finetune, lines_of, write_results
-from nystrom_runs import derived, nystrom
+from nystrom_runs import derived, nystrom, parser_of
 
 NUMBER = r"[ivxlc]+|\d+|one|two|three|four|five|six"
 HEADING = re.compile(rf"^(chapter |part )?({NUMBER})\b[.:]?(.*)$", re.IGNORECASE)
@@ -42,9 +42,7 @@ MASKED, CROPS, PAIRS = "masked", "crops", "pairs"
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     add_arguments(parser)
     parser.add_argument("--novels", type=Path, default=Path("examples/quickstart"))
     parser.add_argument("--lengths", type=int, nargs="*", default=[2048, 4096])

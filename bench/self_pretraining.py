@@ -9,12 +9,11 @@ values, and the rest fine-tunes; share 0 is training from scratch. Finished runs
 stopped one goes on. Prints held-out accuracy, the best of eight evaluations, and writes it to
 --output."""
 
-import argparse
 import statistics
 from pathlib import Path
 
 from compare_attention import LISTOPS
-from nystrom_runs import listops, nystrom, records_of, write_json, write_settings
+from nystrom_runs import listops, nystrom, parser_of, records_of, write_json, write_settings
 
 MODEL = LISTOPS | {"attention": {"num_landmarks": 64, "conv_kernel_size": 33}}
 
@@ -57,9 +56,7 @@ def train(options, share, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--work", type=Path, default=Path("build/self-pretraining"))
     parser.add_argument("--output", type=Path, default=Path("bench/results/self-pretraining.json"))

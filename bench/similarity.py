@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 
 from embedding_runs import add_arguments, finetune, lines_of, write_results
-from nystrom_runs import nystrom
+from nystrom_runs import nystrom, parser_of
 
 COLUMNS = {"text": "6", "pair": "7", "label": "5"}
 LENGTH = 64
@@ -46,9 +46,7 @@ STAGES = {
 
 
 def parse_arguments(description: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(description)
     add_arguments(parser)
     parser.add_argument("--novels", type=Path, default=Path("examples/quickstart/corpus"))
     parser.add_argument("--seeds", type=int, default=3)

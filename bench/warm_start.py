@@ -22,7 +22,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from nystrom_runs import made, nystrom, read_json, records_of, write_json, write_settings
+from nystrom_runs import made, nystrom, parser_of, read_json, records_of, write_json, write_settings
 
 SHORT = 512
 SEQUENCES = 16  # of SHORT tokens in a step
@@ -79,9 +79,7 @@ def variants(layers: int) -> list[Variant]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--parent", type=Path, required=True)
     parser.add_argument("--text", nargs="+", required=True, help="files or patterns to train on")
     parser.add_argument("--held-out", nargs="+", required=True, help="files or patterns to measure")

@@ -13,13 +13,11 @@ import statistics
 import sys
 from pathlib import Path
 
-from nystrom_runs import nystrom, records_of, write_json, write_settings
+from nystrom_runs import nystrom, parser_of, records_of, write_json, write_settings
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True, help="folder for the runs")
     parser.add_argument("--model", action="append", required=True, metavar="NAME=FOLDER:LENGTH")

@@ -30,7 +30,7 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
-from equal_time import Results, parser_of, shown
+from equal_time import Results, shown, timed_parser_of
 from nystrom_runs import listops, made, nystrom, records_of, write_settings
 from word_tokenizer import write_tokenizer
 
@@ -264,7 +264,7 @@ def print_table(options, results):
 
 
 def main():
-    parser = parser_of(__doc__, 2, "windows")
+    parser = timed_parser_of(__doc__, 2, "windows")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--data", type=Path, help="the folder of corpus_novels and movie_reviews")
     options = parser.parse_args()
