@@ -42,7 +42,7 @@ def settings(folder: pathlib.Path, run: str, pooling: str, small: bool) -> list[
             "model.attention.num_landmarks": 16,
             "optimizer.learning_rate": 5e-4,
         }
-    return [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
+    return [f"--set={key}={value}" for key, value in chosen.items()]
 
 
 def predict(program: str, folder: pathlib.Path, run: pathlib.Path, bag: str) -> tuple:
@@ -107,7 +107,7 @@ def long_bags(program: str, folder: pathlib.Path, small: bool) -> None:
     (folder / "split.csv").write_text("train,val\na,c\nb,d\n")
     for pooling in ("token", "attention"):
         sets = ("training.epochs=1", "task.folds=null", f"task.splits=[{folder}/split.csv]")
-        words = [word for each in sets for word in ("--set", each)]
+        words = [f"--set={each}" for each in sets]
         _, peak = train(program, folder, pooling, pooling, small, *words)
         size = rows * 1024 * 2 / 1e6
         print(

@@ -100,22 +100,17 @@ def run_nystrom(arguments: argparse.Namespace, seed: int) -> tuple[dict, list[di
     run_dir = option(arguments, "run_dir", "runs/base")
     if seed != option(arguments, "seed", 42):
         run_dir = f"{run_dir}-seed-{seed}"
-    sets = [
-        part
-        for each in [*arguments.set, f"run_dir={run_dir}", f"seed={seed}"]
-        for part in ("--set", each)
-    ]
+    given = [*arguments.set, f"run_dir={run_dir}", f"seed={seed}"]
+    sets = [f"--set={each}" for each in given]
     told = {"config": yaml.safe_load(arguments.config.read_text()), "set": arguments.set}
     write_settings(Path(f"{run_dir}.json"), told, place="run_dir")
     threads = f"--threads={arguments.threads}"
     command = [arguments.program, "finetune", arguments.config, threads, *sets]
     subprocess.run([str(part) for part in command], check=True, stdout=sys.stderr)
     settings = yaml.safe_load((Path(run_dir) / "config.yaml").read_text())
-    records = records_of(Path(run_dir))
     name = "validation_" + settings["task"]["metric"]
-    return settings, [
-        {"step": record["step"], "value": record[name]} for record in records if name in record
-    ]
+    records = records_of(Path(run_dir), name)
+    return settings, [{"step": each["step"], "value": each[name]} for each in records]
 
 
 # --- The task's files -----------------------------------------------------------------------------

@@ -103,11 +103,8 @@ def command(options, contestant, mode, length, batch):
         worker = [mode, length, batch, options.steps + 1]
         return [sys.executable, __file__, "--worker", *map(str, worker)]
     fixed = {"hidden_dropout_prob": 0.0, "attention.conv_kernel_size": "null"}
-    sets = [
-        part
-        for name, value in (SETTINGS[contestant] | fixed).items()
-        for part in ("--set", f"model.{name}={value}")
-    ]
+    settings = SETTINGS[contestant] | fixed
+    sets = [f"--set=model.{name}={value}" for name, value in settings.items()]
     shape = f"--layers={LAYERS} --hidden={HIDDEN} --heads={HEADS} --vocab={VOCAB} --landmarks=64"
     run = f"--length={length} --batch={batch} --steps={options.steps + 1} --mode={mode}"
     kind = "--attention=softmax --conv=0 --dtype=bf16 --json"

@@ -77,7 +77,7 @@ def overrides(arguments: argparse.Namespace, dtype: str) -> list[str]:
 def run_nystrom(arguments: argparse.Namespace, dtype: str) -> dict[str, list[float]]:
     run_dir = arguments.work / dtype
     shutil.rmtree(run_dir, ignore_errors=True)  # an existing run would be resumed
-    sets = [part for override in overrides(arguments, dtype) for part in ("--set", override)]
+    sets = [f"--set={override}" for override in overrides(arguments, dtype)]
     command = [
         str(arguments.build / "nystrom"),
         "pretrain",
@@ -115,9 +115,8 @@ def make_optimizer(model, settings: dict):
     ]
     # PyYAML reads 1e-08 as text
     rate, epsilon = (float(given[name]) for name in ("learning_rate", "epsilon"))
-    groups = [
-        group | {"initial_lr": rate} for group in groups
-    ]  # required by a schedule that does not start at step 0
+    # A schedule that does not start at step 0 requires the key.
+    groups = [group | {"initial_lr": rate} for group in groups]
     return torch.optim.AdamW(groups, lr=rate, betas=tuple(given["betas"]), eps=epsilon)
 
 

@@ -91,8 +91,7 @@ def pretrain(options, variant, run, steps, seed, **more):
     }
     sets = [f"{k}={json.dumps(v)}" for k, v in (settings | VARIANTS[variant] | more).items()]
     file = write_settings(run.with_name(f"{run.name}.yaml"), SHARED, sets=sets)
-    words = [word for each in sets for word in ("--set", each)]
-    nystrom(options, "pretrain", file, "--quiet", *words)
+    nystrom(options, "pretrain", file, "--quiet", *(f"--set={each}" for each in sets))
     return records_of(run)
 
 

@@ -73,12 +73,7 @@ def measure(arguments: argparse.Namespace, text: Path, documents: str) -> None:
         f"data.cache={cache}",
         "tokenizer.train.vocab_size=30000",
     ]
-    command = [
-        str(arguments.nystrom),
-        "prepare",
-        CONFIG,
-        *(part for override in sets for part in ("--set", override)),
-    ]
+    command = [arguments.nystrom, "prepare", CONFIG, *(f"--set={each}" for each in sets)]
     _, seconds, peak = measured(command)
     megabytes = text.stat().st_size / 1e6
     print(

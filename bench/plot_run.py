@@ -7,16 +7,14 @@ steps.
 last lines. Needs Python 3.10 and the build."""
 
 import argparse
-import json
 from pathlib import Path
 
 import charts
+from nystrom_runs import parser_of, records_of
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("run_dir", type=Path, help="folder of the run, with metrics.jsonl")
     parser.add_argument("output", type=Path, help="SVG file to write")
     parser.add_argument(
@@ -29,9 +27,8 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def read_points(file: Path, key: str) -> list[tuple[int, float]]:
-    records = map(json.loads, file.read_text().splitlines())
-    return [(record["step"], record[key]) for record in records if record.get(key) is not None]
+def read_points(run: Path, key: str) -> list[tuple[int, float]]:
+    return [(r["step"], r[key]) for r in records_of(run, key) if r[key] is not None]
 
 
 def smoothed(points: list[tuple[int, float]], window: int) -> list[tuple[int, float]]:
@@ -51,7 +48,8 @@ def main() -> None:
         raise SystemExit(
             f"{metrics} does not exist; expected the folder of a run of `nystrom pretrain`"
         )
-    training, validation = read_points(metrics, "loss"), read_points(metrics, "validation_loss")
+    training = read_points(arguments.run_dir, "loss")
+    validation = read_points(arguments.run_dir, "validation_loss")
     if not training:
         raise SystemExit(f"{metrics} holds no training loss yet")
     raw = charts.series("training, each record", training, colour=7)

@@ -9,10 +9,10 @@ values, and the rest fine-tunes; share 0 is training from scratch. Finished runs
 stopped one goes on. Prints held-out accuracy, the best of eight evaluations, and writes it to
 --output."""
 
-import statistics
 from pathlib import Path
 
 from compare_attention import LISTOPS
+from equal_time import shown
 from nystrom_runs import listops, nystrom, parser_of, records_of, write_json, write_settings
 
 MODEL = LISTOPS | {"attention": {"num_landmarks": 64, "conv_kernel_size": 33}}
@@ -33,7 +33,7 @@ def settings(options, run, steps, seed):
 
 def call(options, command, run, config):
     nystrom(options, command, write_settings(options.work / f"{run}.yaml", config), "--quiet")
-    return [record for record in records_of(options.work / run) if "validation_loss" in record]
+    return records_of(options.work / run, "validation_loss")
 
 
 def train(options, share, seed):
@@ -73,8 +73,7 @@ def main():
             results.setdefault(str(share), []).append(accuracy)
             print(f"seed {seed}, {share:.0%} of {options.steps} steps: {accuracy:.3f}", flush=True)
     for share, values in results.items():
-        spread = statistics.stdev(values) if len(values) > 1 else float("nan")
-        print(f"{float(share):.0%} of the steps: {statistics.mean(values):.3f} ± {spread:.3f}")
+        print(f"{float(share):.0%} of the steps: {shown(values, 3)}")
     write_json(
         options.output, {"steps": options.steps, "masked": options.masked, "accuracy": results}
     )

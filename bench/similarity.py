@@ -89,7 +89,7 @@ def train(arguments: argparse.Namespace, stage: str, start: Path, seed: int) -> 
 
 def spearman(arguments: argparse.Namespace, model: Path) -> float:
     options = {"header": "false"} | {f"columns.{key}": value for key, value in COLUMNS.items()}
-    sets = [word for key, value in options.items() for word in ("--set", f"task.{key}={value}")]
+    sets = [f"--set=task.{key}={value}" for key, value in options.items()]
     words = ("--json", "--quiet", *sets, "--pairs", arguments.work / "sts-dev.tsv")
     return json.loads(nystrom(arguments, "evaluate", model, *words))["spearman"]
 

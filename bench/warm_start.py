@@ -56,7 +56,7 @@ class Variant:
 def variants(layers: int) -> list[Variant]:
     """The most telling first."""
     base = Variant()
-    first = [
+    return [
         base,
         replace(base, distillation=True),
         replace(base, convert=False),
@@ -75,7 +75,6 @@ def variants(layers: int) -> list[Variant]:
         replace(base, keep_exact="0", distillation=True),
         replace(base, keep_exact=str(layers - 1), distillation=True),
     ]
-    return first
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -220,7 +219,7 @@ def heal(bench: Bench, variant: Variant) -> dict:
         result["losses"][step] = {SHORT: bench.loss(folder, SHORT)}
     folder = run / "checkpoints" / f"step-{bench.arguments.steps}"
     result["losses"][bench.arguments.steps] = bench.losses(folder, positions)
-    speeds = sorted(r["tokens_per_second"] for r in records_of(run) if "tokens_per_second" in r)
+    speeds = sorted(r["tokens_per_second"] for r in records_of(run, "tokens_per_second"))
     result["tokens_per_second"] = speeds[len(speeds) // 2]
     for checkpoint in (run / "checkpoints").glob("step-*"):
         if checkpoint != folder:

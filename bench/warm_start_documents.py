@@ -56,10 +56,9 @@ def accuracy(arguments: argparse.Namespace, name: str, folder: str, length: int,
     file = arguments.work / f"{run.name}.yaml"
     write_settings(file, config, Path(folder), threads=arguments.threads)
     nystrom(arguments, "finetune", file, "--quiet")
-    records = records_of(run)
-    speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
-    values = [r["validation_accuracy"] for r in records if "validation_accuracy" in r]
-    return {"accuracy": values[-1], "tokens_per_second": statistics.median(speeds)}
+    speeds = [r["tokens_per_second"] for r in records_of(run, "tokens_per_second")]
+    last = records_of(run, "validation_accuracy")[-1]["validation_accuracy"]
+    return {"accuracy": last, "tokens_per_second": statistics.median(speeds)}
 
 
 def main() -> None:

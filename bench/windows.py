@@ -132,7 +132,7 @@ def measure_speed(options, results):
         found = {kind: [] for kind in KINDS if length not in timed.get(kind, {})}
         for _ in range(2):
             for kind, seconds in found.items():
-                sets = [part for each in flat(model(kind, shape)) for part in ("--set", each)]
+                sets = [f"--set={each}" for each in flat(model(kind, shape))]
                 sizes = f"--layers={shape.layers} --hidden={shape.hidden} --heads={shape.heads}"
                 run = f"--vocab={shape.vocabulary} --length={length} --steps=6 --dtype=bf16 --json"
                 words = f"{sizes} {run} --tokens={shape.length * shape.sequences} --quiet".split()
@@ -238,7 +238,7 @@ def train(options, results, task, kind, seed):
     file = write_settings(options.work / f"{run.name}.yaml", settings, start)
     nystrom(options, command, file, "--quiet")
     score = "mrr" if task == "retrieval" else "accuracy"
-    curve = [record for record in records_of(run) if "validation_loss" in record]
+    curve = records_of(run, "validation_loss")
     last = curve[-1]
     return {
         "steps": last["step"],
@@ -251,14 +251,9 @@ def train(options, results, task, kind, seed):
 def print_table(options, results):
     for task in options.tasks:
         for kind in KINDS:
-            runs, score = (
-                results.of(task=task, kind=kind),
-                "mrr" if task == "retrieval" else "accuracy",
-            )
-            if runs:
-                row = [
-                    f"{name} {shown([run[name] for run in runs], 4)}" for name in ("loss", score)
-                ]
+            if runs := results.of(task=task, kind=kind):
+                scores = ("loss", "mrr" if task == "retrieval" else "accuracy")
+                row = [f"{name} {shown([run[name] for run in runs], 4)}" for name in scores]
                 told = f"{', '.join(row)}, {runs[0]['steps']} steps, {len(runs)} seeds"
                 print(f"{task}, {kind}: {told}")
 
