@@ -16,12 +16,9 @@ change the work. Loading and the first batch are not counted. The contestants al
 measurements on a busy machine are repeated, as in compare_serving.py."""
 
 import json
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 
-from compare_serving import parse_arguments, run, seconds_of, write_model
+from compare_serving import export_model, parse_arguments, run, time_program
 
 CONTESTANTS = ["nystrom", "nystrom-bf16", "sentence-transformers", "sentence-transformers-bf16"]
 MAX_BATCH = 32
@@ -29,26 +26,11 @@ MAX_BATCH = 32
 
 def make_model(program, folder, name):
     """An exported encoder with random weights and the tokenizer of a quickstart."""
-    start, exported = folder / f"{name}-start", folder / name
-    write_model(start, name, "AutoModel", "NystromModel", {"segment_means_seq_len": 4096})
-    command = [program, "export", start, exported, "--sentence-transformers", "--quiet"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return exported
+    given = ("AutoModel", "NystromModel", {"segment_means_seq_len": 4096})
+    return export_model(program, folder, name, *given, "--sentence-transformers")
 
 
 # ---- One measurement, in a process of its own ----------------------------------------------------
-
-
-def time_program(arguments, extra):
-    texts = arguments.texts.read_text().splitlines()
-    with tempfile.TemporaryDirectory() as folder:
-        first = Path(folder) / "first.txt"
-        first.write_text("".join(text + "\n" for text in texts[: arguments.batch]))
-        command = [arguments.nystrom, "embed", arguments.folder, "--quiet", *extra]
-        command += ["--threads", str(arguments.threads), "--batch", str(arguments.batch)]
-        alone = seconds_of([*command, first, "--output", Path(folder) / "first.npy"])
-        all_texts = seconds_of([*command, arguments.texts, "--output", Path(folder) / "all.npy"])
-        return len(texts) - arguments.batch, all_texts - alone
 
 
 def time_library(arguments, dtype):
@@ -73,7 +55,8 @@ def time_library(arguments, dtype):
 def measure_one(arguments):
     half = arguments.one.endswith("bf16")
     if arguments.one.startswith("nystrom"):
-        result = time_program(arguments, ["--compute-dtype", "bf16"] if half else [])
+        options = ["--compute-dtype", "bf16"] if half else []
+        result = time_program(arguments, "embed", *options, output=True)
     else:
         result = time_library(arguments, "bfloat16" if half else "float32")
     print(json.dumps({"texts_per_second": result[0] / result[1]}))

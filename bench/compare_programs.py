@@ -17,8 +17,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from nystrom_runs import seconds_of
 
 WARMUP, STEPS, BATCH = 2, 8, 32
 
@@ -83,12 +84,6 @@ def configuration(options, run, steps):
         "schedule": {"warmup_steps": 0},
         "evaluation": {"every": 1000000},
     }
-
-
-def seconds_of(command):
-    start = time.perf_counter()
-    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - start
 
 
 def full_length(program, options, folder):

@@ -12,11 +12,11 @@ NumPy is measured in the same rounds and left out. A busy machine shows in the s
 import argparse
 import gzip
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from nystrom_runs import seconds_of
 
 FILL = """
 import sys, nystrom
@@ -46,12 +46,6 @@ def masked(sentence: str) -> str:
     return " ".join(words)
 
 
-def seconds(command: list[str]) -> float:
-    started = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started
-
-
 def compare(what: str, program: list[str], python: list[str], rounds: int, made: Path) -> None:
     """Prints the times of two commands. `made` is the file that each of them may write anew."""
     times: dict[str, list[float]] = {"program": [], "Python": [], "NumPy": []}
@@ -59,9 +53,9 @@ def compare(what: str, program: list[str], python: list[str], rounds: int, made:
     for _ in range(rounds):
         for name, command in (("program", program), ("Python", python)):
             made.unlink(missing_ok=True)
-            times[name].append(seconds(command))
+            times[name].append(seconds_of(command))
             contents.add(made.read_bytes() if made.exists() else b"")
-        times["NumPy"].append(seconds([sys.executable, "-c", "import numpy"]))
+        times["NumPy"].append(seconds_of([sys.executable, "-c", "import numpy"]))
     if len(contents) > 1:
         sys.exit(f"{what}: the two do not give the same")
     print(f"{what}, {rounds} rounds")

@@ -32,7 +32,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
-from nystrom_runs import parser_of
+from nystrom_runs import parser_of, seconds_of
 from quiet_machine import QuietMachine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,10 +58,13 @@ def texts_of(folder, length, count):
     return texts
 
 
-def write_model(folder, name, auto_class, own_class, extra):
-    """A folder of an untrained model with the tokenizer of a fixture. `auto_class` is transformers'
-    class that loads `own_class`, and `extra` more keys of config.json."""
+def export_model(program, folder, name, auto_class, own_class, extra, *words):
+    """What `nystrom export … WORDS` makes of an untrained model with the tokenizer of a fixture.
+    `auto_class` is transformers' class that loads `own_class`, and `extra` more keys of config.json.
+    """
     import transformers
+
+    start, exported = folder / f"{name}-start", folder / name
 
     config = {
         "model_type": "nystrom",
@@ -74,49 +77,41 @@ def write_model(folder, name, auto_class, own_class, extra):
         "max_position_embeddings": 4096,
         "nystrom": {"attention": {"num_landmarks": 64, "conv_kernel_size": 33}},
     }
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config | MODELS[name] | extra))
+    start.mkdir()
+    (start / "config.json").write_text(json.dumps(config | MODELS[name] | extra))
     for source in (ROOT / "python/export").glob("*.py"):
-        (folder / source.name).write_text(source.read_text())
-    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
+        (start / source.name).write_text(source.read_text())
+    config = transformers.AutoConfig.from_pretrained(start, trust_remote_code=True)
     model = getattr(transformers, auto_class).from_config(config, trust_remote_code=True)
-    model.save_pretrained(folder)
+    model.save_pretrained(start)
     tokenizer = ROOT / "tests/fixtures/tokenizers/albert/spiece.model"
-    (folder / "spiece.model").write_bytes(tokenizer.read_bytes())
+    (start / "spiece.model").write_bytes(tokenizer.read_bytes())
+    command = [program, "export", start, exported, *words, "--quiet"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return exported
 
 
 def make_model(program, folder, name):
     """An exported classifier with random weights and the tokenizer of a quickstart."""
-    start, exported = folder / f"{name}-start", folder / name
-    classifier = "AutoModelForSequenceClassification"
-    own_class = "NystromForSequenceClassification"
-    write_model(start, name, classifier, own_class, {"num_labels": LABELS})
-    subprocess.run(
-        [program, "export", start, exported, "--onnx", "int8", "--quiet"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    return exported
+    kinds = ("AutoModelForSequenceClassification", "NystromForSequenceClassification")
+    return export_model(program, folder, name, *kinds, {"num_labels": LABELS}, "--onnx", "int8")
 
 
 # ---- One measurement, in a process of its own ----------------------------------------------------
 
 
-def seconds_of(command):
-    begin = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begin
-
-
-def time_program(arguments, extra):
-    texts = arguments.texts.read_text().splitlines()
+def time_program(arguments, command, *options, output=False):
+    """The texts behind the first batch, and the seconds that `nystrom COMMAND` takes for them."""
+    texts, seconds = arguments.texts.read_text().splitlines(), []
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first.txt"
         first.write_text("".join(text + "\n" for text in texts[: arguments.batch]))
-        command = [arguments.nystrom, "predict", arguments.folder, "--quiet", "--json", *extra]
-        command += ["--threads", str(arguments.threads), "--batch", str(arguments.batch)]
-        alone = seconds_of([*command, first])
-        return len(texts) - arguments.batch, seconds_of([*command, arguments.texts]) - alone
+        words = [arguments.nystrom, command, arguments.folder, "--quiet", *options]
+        words += ["--threads", arguments.threads, "--batch", arguments.batch]
+        for file in (first, arguments.texts):
+            vectors = ["--output", Path(folder) / f"{file.stem}.npy"] if output else []
+            seconds.append(seconds_of([*words, file, *vectors]))
+    return len(texts) - arguments.batch, seconds[1] - seconds[0]
 
 
 def torch_road(arguments):
@@ -181,7 +176,7 @@ def time_road(arguments):
 def measure_one(arguments):
     if arguments.one.startswith("nystrom"):
         extra = ["--dtype", "bf16"] if arguments.one == "nystrom-bf16" else []
-        texts, seconds = time_program(arguments, extra)
+        texts, seconds = time_program(arguments, "predict", "--json", *extra)
     else:
         texts, seconds = time_road(arguments)
     print(json.dumps({"texts_per_second": texts / seconds}))

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,13 @@ def measured(command: list, **environment: str) -> tuple[str, float, int]:
         sys.exit(f"{' '.join(line[3:])} ended with {done.returncode}")
     output, _, told = done.stdout.rstrip().rpartition("\n")
     return output, *json.loads(told)
+
+
+def seconds_of(command: list) -> float:
+    """Those of a process, whose output is thrown away."""
+    begin = time.perf_counter()
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begin
 
 
 def records_of(run: Path, key: str = "step") -> list[dict]:
