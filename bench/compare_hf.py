@@ -86,41 +86,16 @@ def parse_arguments() -> argparse.Namespace:
 # --- One process of Hugging Face's library --------------------------------------------------------
 
 
-def make_model(arguments: argparse.Namespace):
-    import transformers
-
-    size = {
-        "vocab_size": VOCAB,
-        "hidden_size": arguments.hidden,
-        "num_hidden_layers": arguments.layers,
-        "num_attention_heads": arguments.heads,
-        "intermediate_size": 4 * arguments.hidden,
-        "max_position_embeddings": arguments.length,
-        "hidden_dropout_prob": 0.1,
-    }
-    if arguments.worker == "bert":
-        config = transformers.BertConfig(
-            **size, attention_probs_dropout_prob=0.0, attn_implementation="sdpa"
-        )
-        return transformers.BertForMaskedLM(config)
-    config = transformers.NystromformerConfig(
-        **size,
-        segment_means_seq_len=arguments.length,
-        num_landmarks=LANDMARKS,
-        conv_kernel_size=CONV,
-    )
-    return transformers.NystromformerForMaskedLM(config)
-
-
 def run_worker(arguments: argparse.Namespace) -> None:
     """Prints one JSON object, like `nystrom bench`."""
     import torch
-    from gpu_rivals import drop_masks
+    from gpu_rivals import drop_masks, make_model
 
     drop_masks()
     torch.manual_seed(0)
     torch.set_num_threads(arguments.threads)
-    model = make_model(arguments).train()
+    sizes = (getattr(arguments, name) for name in ("length", "layers", "hidden", "heads"))
+    model = make_model("bert" if arguments.worker == "bert" else "hf", *sizes).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
 
     def loss_as_shipped(inputs, ids, masked):

@@ -97,13 +97,15 @@ def drop_masks() -> None:
                 setattr(place, name, lambda *_, **__: None)
 
 
-def make_model(contestant: str, length: int, layers: int):
+def make_model(
+    contestant: str, length: int, layers: int, hidden: int = HEADS * WIDTH, heads: int = HEADS
+):
     sizes = {
         "vocab_size": VOCAB,
-        "hidden_size": HEADS * WIDTH,
+        "hidden_size": hidden,
         "num_hidden_layers": layers,
-        "num_attention_heads": HEADS,
-        "intermediate_size": 4 * HEADS * WIDTH,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
         "max_position_embeddings": length,
         "hidden_dropout_prob": 0.1,
     }
