@@ -19,15 +19,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 import gpu_summary
 from gpu_call import Call, Started, json_lines, reason
 from gpu_suites import FUSED, Suites, bad_tests, count, list_tests
 
 LENGTHS = [512, 4096]
+FIVE_LENGTHS = [512, 4096, 1024, 2048, 8192]
 TOKENS = 65536
 KERNELS = (
     "forward_kernel|backward_kernel|unary_kernel|gradient_kernel|fused_iterate_kernel|"
@@ -176,25 +177,17 @@ def bench_lines(gpu: Gpu, command: list, seconds: float) -> dict:
 
 
 def smoke(gpu: Gpu, seconds: float) -> dict:
-    result = bench_lines(
-        gpu, gpu.bench(*gpu.lengths(LENGTHS), "--steps=1", layers=1), seconds
-    )
+    result = bench_lines(gpu, gpu.bench(*gpu.lengths(LENGTHS), "--steps=1", layers=1), seconds)
     slow = sum(length["slow_products"] for length in result["lengths"])
     if slow:
         result["error"] = f"{slow} products of 16-bit numbers ran without the tensor cores"
     return result
 
 
-def steps(gpu: Gpu, seconds: float) -> dict:
-    steps = ["--warmup=1", "--steps=1"] if gpu.dry else ["--warmup=4", "--steps=12"]
-    command = gpu.bench(*gpu.lengths(LENGTHS), *steps, "--profile", "--products")
+def steps(gpu: Gpu, seconds: float, lengths: list[int], *more: str) -> dict:
+    counts = ["--warmup=1", "--steps=1"] if gpu.dry else ["--warmup=4", "--steps=12"]
+    command = gpu.bench(*gpu.lengths(lengths), *counts, "--profile", *more)
     return bench_lines(gpu, command, seconds)
-
-
-def five_lengths(gpu: Gpu, seconds: float) -> dict:
-    steps = ["--warmup=1", "--steps=1"] if gpu.dry else ["--warmup=4", "--steps=12"]
-    lengths = gpu.lengths([512, 4096, 1024, 2048, 8192])
-    return bench_lines(gpu, gpu.bench(*lengths, *steps, "--profile"), seconds)
 
 
 def suites(gpu: Gpu, seconds: float) -> dict:
@@ -438,7 +431,7 @@ FIRST = [
     Part("libraries", 12, libraries),
     Part("smoke", 6, smoke),
     Part("suites", 83, suites),
-    Part("steps", 20, steps),
+    Part("steps", 20, lambda gpu, seconds: steps(gpu, seconds, LENGTHS, "--products")),
     Part("attention", 35, attention),
     Part("counters", 45, counters),
     Part("long", 10, long_sequence),
@@ -448,7 +441,7 @@ FIRST = [
 ]
 SECOND = [
     Part("suites", 60, failed_tests),
-    Part("steps", 30, five_lengths),
+    Part("steps", 30, lambda gpu, seconds: steps(gpu, seconds, FIVE_LENGTHS)),
     Part("ranks", 25, ranks),
     Part("counters", 30, counters),
     Part("sanitizer", 20, lambda gpu, seconds: sanitize(gpu, seconds, ("synccheck",))),
