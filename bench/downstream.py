@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from statistics import mean, stdev
 
-from nystrom_runs import derived, nystrom, parser_of, read_json, write_json, write_settings
+from nystrom_runs import derived, novels, nystrom, parser_of, read_json, write_json, write_settings
 
 MODEL = {
     "hidden_size": 192,
@@ -155,12 +155,7 @@ def pretrained_model(arguments: argparse.Namespace) -> Path:
     if arguments.model:
         return arguments.model
     run = arguments.work / "pretrained"
-    novels = arguments.data / "corpus_novels"
-    data = {
-        "train": [str(novels / "novels_train.txt")],
-        "validation": [str(novels / "novels_valid.txt")],
-        "sequence_length": 128,
-    }
+    data = novels(arguments.data) | {"sequence_length": 128}
     config = PRETRAINING | {"run_dir": str(run), "data": data}
     nystrom(arguments, "pretrain", write_settings(arguments.work / "pretrained.yaml", config))
     return run

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from downstream import PRETRAINING
 from equal_time import Results, shown, timed_parser_of
-from nystrom_runs import nystrom, records_of, write_settings
+from nystrom_runs import novels, nystrom, records_of, write_settings
 
 GEGLU = {"model.mlp": "geglu", "model.intermediate_size": 512}
 PRE_NORM = {"model.norm": "pre", "model.final_norm": True}
@@ -74,11 +74,9 @@ OTHER_LOSS = ("4,000 pieces", "16,000 pieces", "replaced tokens", "replaced toke
 
 def pretrain(options, variant, run, steps, seed, **more):
     """The records of a run."""
-    novels = options.data / "corpus_novels"
     settings = {
         "run_dir": str(run),
-        "data.train": [str(novels / "novels_train.txt")],
-        "data.validation": [str(novels / "novels_valid.txt")],
+        **{f"data.{part}": files for part, files in novels(options.data).items()},
         "data.sequence_length": 128,
         "data.cache": str(options.work / "cache"),
         "seed": seed,

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean
 
 from downstream import TASKS, place, split_sentences
-from nystrom_runs import nystrom, parser_of, read_json, write_json, write_settings
+from nystrom_runs import novels, nystrom, parser_of, read_json, write_json, write_settings
 
 # Width, layers, heads and steps of pretraining. Each step reads 64 sequences of 128 tokens.
 SIZES = {
@@ -42,7 +42,6 @@ def parse_arguments() -> argparse.Namespace:
 def pretrained_model(arguments: argparse.Namespace, size: str) -> Path:
     width, layers, heads, steps = SIZES[size]
     run = arguments.work / f"pretrained-{size}"
-    novels = arguments.data / "corpus_novels"
     config = {
         "run_dir": str(run),
         "seed": 42,
@@ -55,11 +54,7 @@ def pretrained_model(arguments: argparse.Namespace, size: str) -> Path:
             "attention": {"num_landmarks": 32, "conv_kernel_size": 33},
         },
         "tokenizer": {"train": {"kind": "unigram", "vocab_size": 8000}},
-        "data": {
-            "train": [str(novels / "novels_train.txt")],
-            "validation": [str(novels / "novels_valid.txt")],
-            "sequence_length": 128,
-        },
+        "data": novels(arguments.data) | {"sequence_length": 128},
         "optimizer": {"learning_rate": 1e-3},
         "schedule": {"warmup_steps": 200},
         "training": {"steps": steps, "batch_size": 64, "micro_batch_size": 64, "dtype": "bf16"},

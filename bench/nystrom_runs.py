@@ -121,6 +121,15 @@ def derived(
     )
 
 
+def files_of(folder: Path, train: str, validation: str) -> dict:
+    """The options `train` and `validation`: files of a folder."""
+    return {"train": [str(folder / train)], "validation": [str(folder / validation)]}
+
+
+def novels(data: Path) -> dict:
+    return files_of(data / "corpus_novels", "novels_train.txt", "novels_valid.txt")
+
+
 LONG_LISTS = "--train=64000 --validation=2000 --test=1 --min-length=100 --max-length=500"
 
 
@@ -130,8 +139,5 @@ def listops(arguments: argparse.Namespace, sizes: str = LONG_LISTS) -> dict:
         arguments.work / "listops",
         lambda folder: nystrom(arguments, "listops", folder, *sizes.split(), "--quiet"),
     )
-    train, validation = (str(folder / f"basic_{name}.tsv") for name in ("train", "val"))
-    return {
-        "tokenizer": {"builtin": "listops"},
-        "task": {"recipe": "listops", "train": [train], "validation": [validation]},
-    }
+    task = {"recipe": "listops"} | files_of(folder, "basic_train.tsv", "basic_val.tsv")
+    return {"tokenizer": {"builtin": "listops"}, "task": task}

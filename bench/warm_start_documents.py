@@ -13,7 +13,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from nystrom_runs import nystrom, parser_of, records_of, write_json, write_settings
+from nystrom_runs import files_of, nystrom, parser_of, records_of, write_json, write_settings
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -36,11 +36,8 @@ def accuracy(arguments: argparse.Namespace, name: str, folder: str, length: int,
         "run_dir": str(run),
         "seed": seed,
         "model": {"from": folder},
-        "task": {
-            "kind": "classification",
-            "train": [str(arguments.data / "movie_reviews/train.tsv")],
-            "validation": [str(arguments.data / "movie_reviews/test.tsv")],
-        },
+        "task": {"kind": "classification"}
+        | files_of(arguments.data / "movie_reviews", "train.tsv", "test.tsv"),
         "data": {"sequence_length": length},
         "optimizer": {"learning_rate": arguments.learning_rate},
         "schedule": {"warmup_share": 0.1, "decay": "linear"},

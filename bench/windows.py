@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from equal_time import Results, shown, timed_parser_of
-from nystrom_runs import listops, made, nystrom, records_of, write_settings
+from nystrom_runs import files_of, listops, made, novels, nystrom, records_of, write_settings
 from word_tokenizer import write_tokenizer
 
 
@@ -174,33 +174,26 @@ def make_pairs(data, folder):
 def pretraining(options, task, kind):
     if task == "recall":
         folder = made(options.work / "recall", make_recall)
-        files = folder / "train.txt", folder / "valid.txt"
+        files, cache = files_of(folder, "train.txt", "valid.txt"), "cache-recall"
         tokenizer = {"path": str(folder)}
     else:
-        folder = options.data / "corpus_novels"
-        files = folder / "novels_train.txt", folder / "novels_valid.txt"
+        files, cache = novels(options.data), "cache"
         tokenizer = {"train": {"kind": "unigram", "vocab_size": 8000}}
     return {
         "model": model(kind, TASKS[task]),
         "tokenizer": tokenizer,
-        "data": {
-            "train": [str(files[0])],
-            "validation": [str(files[1])],
-            "cache": str(options.work / ("cache-recall" if task == "recall" else "cache")),
-        },
+        "data": files | {"cache": str(options.work / cache)},
     }
 
 
 def tuning(options, task, start):
     """On top of the model that novels in sequences of 2,048 tokens have made."""
     if task == "reviews":
-        folder = options.data / "movie_reviews"
-        files = {"train": [str(folder / "train.tsv")], "validation": [str(folder / "test.tsv")]}
+        files = files_of(options.data / "movie_reviews", "train.tsv", "test.tsv")
         own = {"kind": "classification"} | files
     else:
         folder = made(options.work / "pairs", lambda folder: make_pairs(options.data, folder))
-        files = {"train": [str(folder / "train.tsv")], "validation": [str(folder / "valid.tsv")]}
-        own = {"kind": "embeddings"} | files
+        own = {"kind": "embeddings"} | files_of(folder, "train.tsv", "valid.tsv")
     return {"model": {"from": str(start)}, "task": own}
 
 
