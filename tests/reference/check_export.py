@@ -16,14 +16,11 @@ import io
 import json
 import random
 import re
-import tempfile
-from pathlib import Path
 
 import torch
 import transformers
 from check_tokenizer import compare, mixed_lines
-from common import NOVEL, ROOT, deviation, run, script
-from safetensors.torch import load_file, save_file
+from common import NOVEL, ROOT, deviation, forward, run, script
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 LENGTH, LANDMARKS = 64, 16
@@ -70,11 +67,8 @@ def train(program, folder, name, kind, conv, *options):
 
 def run_forward(program, model, inputs, *options):
     """What `nystrom forward` gives for what a tokenizer returned."""
-    with tempfile.TemporaryDirectory() as name:
-        batch, out = Path(name) / "batch", Path(name) / "out"
-        save_file({key: inputs[key].contiguous() for key in ["input_ids", "attention_mask"]}, batch)
-        run(program, "forward", model, "--input", batch, "--output", out, "--quiet", *options)
-        return load_file(out)
+    batch = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+    return forward(program, model, batch, *options)
 
 
 def our_logits(program, model, inputs, *options):

@@ -16,7 +16,6 @@ import os
 import pickle
 import shutil
 import tempfile
-from pathlib import Path
 
 MODULES = tempfile.TemporaryDirectory()  # where transformers copies a folder's classes
 os.environ["HF_MODULES_CACHE"] = MODULES.name
@@ -24,8 +23,8 @@ os.environ["HF_MODULES_CACHE"] = MODULES.name
 import torch
 import transformers
 import yaml
-from common import FIXTURES, NOISE, ROOT, deviation, run, script, trainer_losses
-from safetensors.torch import load_file, save_file
+from common import FIXTURES, NOISE, ROOT, deviation, forward, run, script, trainer_losses
+from safetensors.torch import load_file
 
 SOURCES = sorted((ROOT / "python/export").glob("*.py"))
 F64, F32 = 1e-9, 1e-4
@@ -251,12 +250,7 @@ def batches(name, head):
 
 
 def run_program(program, folder, batch, *options):
-    with tempfile.TemporaryDirectory() as name:
-        given, out = Path(name) / "batch", Path(name) / "out"
-        save_file({key: value.contiguous() for key, value in batch.items()}, given)
-        files = ["--input", given, "--output", out]
-        run(program, "forward", folder, *files, "--threads", 1, *options)
-        return load_file(out)
+    return forward(program, folder, batch, "--threads", 1, *options)
 
 
 def run_model(model, batch, dtype):

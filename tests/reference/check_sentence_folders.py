@@ -80,9 +80,10 @@ def encode(model, kind):
     return model.encode_query(TEXTS) if kind == "query" else model.encode_document(TEXTS)
 
 
-def run_onnx(folder, prompt):
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    batch = tokenizer([prompt + text for text in TEXTS], padding=True, return_tensors="np")
+def run_onnx(folder, prompt, texts=TEXTS):
+    """The vectors of the ONNX file."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    batch = tokenizer([prompt + text for text in texts], padding=True, return_tensors="np")
     session = onnxruntime.InferenceSession(str(folder / "onnx" / "model.onnx"))
     names = {each.name for each in session.get_inputs()}
     inputs = {key: value.astype("int64") for key, value in batch.items() if key in names}

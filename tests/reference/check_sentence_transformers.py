@@ -16,10 +16,9 @@ import tempfile
 MODULES = tempfile.TemporaryDirectory()  # where transformers copies a folder's classes
 os.environ["HF_MODULES_CACHE"] = MODULES.name
 
-import onnxruntime
 import torch
-import transformers
 from check_export import LENGTH, TEXTS, outputs_of_card, run_forward, train
+from check_sentence_folders import run_onnx
 from common import from_json_lines, run, script
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
@@ -60,13 +59,6 @@ def embedded(program, folder, kind):
     return torch.tensor([line["vector"] for line in lines])
 
 
-def vectors_of_onnx(folder, tokenizer, prompt):
-    inputs = tokenizer([prompt + text for text in SHORT], padding=True, return_tensors="np")
-    session = onnxruntime.InferenceSession(folder / "onnx/model.onnx")
-    given = {entry.name: inputs[entry.name] for entry in session.get_inputs()}
-    return torch.from_numpy(session.run(["sentence_embedding"], given)[0])
-
-
 def finetune(program, folder, start, pooling):
     """A step of training for vectors: the result has no head."""
     name = f"{start.name}-{pooling}-vectors"
@@ -91,10 +83,9 @@ def check_onnx(check, program, folder, start):
         vectors = finetune(program, folder, start, pooling)
         exported = folder / f"{vectors.name}-onnx"
         run(program, "export", vectors, exported, "--onnx", "--quiet")
-        tokenizer = transformers.AutoTokenizer.from_pretrained(exported, trust_remote_code=True)
         options = json.loads((exported / "config.json").read_text())["nystrom"].get("embedding", {})
         prompt = options.get("document_prompt", "")
-        theirs = vectors_of_onnx(exported, tokenizer, prompt)
+        theirs = torch.from_numpy(run_onnx(exported, prompt, SHORT))
         worst = (theirs - embedded(program, exported, "document")).abs().max().item()
         check(worst <= ONNX_TOLERANCE, f"{start.name}, {pooling}, ONNX: numbers within {worst:.1e}")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests/fixtures"
@@ -100,6 +100,15 @@ def to_json_lines(rows):
 
 def from_json_lines(text):
     return [json.loads(line) for line in text.split("\n") if line]
+
+
+def forward(program, model, batch, *options):
+    """What `nystrom forward` gives for the tensors of a batch."""
+    with tempfile.TemporaryDirectory() as name:
+        given, out = Path(name) / "batch", Path(name) / "out"
+        save_file({key: value.contiguous() for key, value in batch.items()}, given)
+        run(program, "forward", model, "--input", given, "--output", out, "--quiet", *options)
+        return load_file(out)
 
 
 def squad(rows):
