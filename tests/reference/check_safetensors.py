@@ -17,6 +17,7 @@ from safetensors.torch import load, save
 
 # Types that are preserved. float16 and bool become float32 and uint8.
 TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8]
+NAMES_OF_TYPES = "F64 F32 BF16 F16 I64 I32 U8 BOOL I8 F8_E4M3 X".split()
 NAME_CHARACTERS = list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -53,9 +54,8 @@ def check_equal(program, rng, folder, cases):
     for case in range(cases):
         tensors = random_tensors(rng, TYPES)
         source, target = folder / "source", folder / "target"
-        source.write_bytes(
-            save(tensors, {"format": "pt", "note": 'grüße "\\\n'} if case % 2 else None)
-        )
+        metadata = {"format": "pt", "note": 'grüße "\\\n'} if case % 2 else None
+        source.write_bytes(save(tensors, metadata))
         result = roundtrip(program, source, target)
         assert result.returncode == 0, result.stderr
         written = target.read_bytes()
@@ -63,10 +63,8 @@ def check_equal(program, rng, folder, cases):
         assert loaded.keys() == tensors.keys()
         assert all(same(loaded[name], tensors[name]) for name in tensors)
         assert library_writes(loaded, metadata_of(target), written), "not equal byte for byte"
-        assert set(json.loads(metadata_of(target)["nystrom.integrity"])) == {
-            *tensors,
-            "__metadata__",
-        }
+        sums = json.loads(metadata_of(target)["nystrom.integrity"])
+        assert set(sums) == {*tensors, "__metadata__"}
 
 
 def check_converted(program, folder):
@@ -101,24 +99,17 @@ def edit_header(rng, file):
     tensor = header[name]
     match rng.integers(8):
         case 0:
-            tensor["dtype"] = str(
-                rng.choice(
-                    ["F64", "F32", "BF16", "F16", "I64", "I32", "U8", "BOOL", "I8", "F8_E4M3", "X"]
-                )
-            )
+            tensor["dtype"] = str(rng.choice(NAMES_OF_TYPES))
         case 1:
-            tensor["shape"].insert(
-                int(rng.integers(len(tensor["shape"]) + 1)), int(rng.integers(3))
-            )
+            place = int(rng.integers(len(tensor["shape"]) + 1))
+            tensor["shape"].insert(place, int(rng.integers(3)))
         case 2:
             rng.shuffle(tensor["shape"])
         case 3:
             tensor["data_offsets"][rng.integers(2)] += int(rng.integers(-8, 9))
         case 4:
-            tensor["data_offsets"], header[other]["data_offsets"] = (
-                header[other]["data_offsets"],
-                tensor["data_offsets"],
-            )
+            places = tensor["data_offsets"], header[other]["data_offsets"]
+            header[other]["data_offsets"], tensor["data_offsets"] = places
         case 5:
             header["another"] = header.pop(name)
         case 6:
@@ -127,29 +118,23 @@ def edit_header(rng, file):
             header[name] = header[other]
     text = json.dumps(header).encode()
     text += b" " * int(rng.integers(12)) + (b"\0" if rng.random() < 0.1 else b"")
-    return (
-        len(text).to_bytes(8, "little")
-        + text
-        + file[header_end:]
-        + (b"\0" if rng.random() < 0.1 else b"")
-    )
+    data = file[header_end:] + (b"\0" if rng.random() < 0.1 else b"")
+    return len(text).to_bytes(8, "little") + text + data
 
 
 def check_damaged(program, rng, folder, cases):
     """Files of the library, without checksums, whose header was changed: by bits, and as JSON."""
     accepted = 0
     for case in range(cases):
-        damaged = (flip_bits, edit_header)[case % 2](
-            rng, save(random_tensors(rng, TYPES), {"format": "pt"})
-        )
+        file = save(random_tensors(rng, TYPES), {"format": "pt"})
+        damaged = (flip_bits, edit_header)[case % 2](rng, file)
         source, target = folder / "source", folder / "target"
         source.write_bytes(damaged)
         result = roundtrip(program, source, target)
         assert result.returncode in (0, 2), result
         if result.returncode == 2:
-            assert result.stderr.startswith(str(source)) and result.stderr.count("\n") == 1, (
-                result.stderr
-            )
+            told = result.stderr
+            assert told.startswith(str(source)) and told.count("\n") == 1, told
             continue
         accepted += 1
         try:

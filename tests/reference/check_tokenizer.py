@@ -66,27 +66,19 @@ MORE_PARTS = (
 
 
 def random_character(rng, marks):
+    ranges = [(32, 0x3000), (0xAC00, 0xD7A4)]
+    ranges += [(0x3000, 0xA000), (0x10000, 0x20000)] if marks else []
     while True:
-        ranges = [(32, 0x3000), (0xAC00, 0xD7A4)] + (
-            [(0x3000, 0xA000), (0x10000, 0x20000)] if marks else []
-        )
         character = chr(rng.randrange(*rng.choice(ranges)))
-        if (
-            unicodedata.category(character)[0] not in ("C" if marks else "MC")
-            and unicodedata.category(character) != "Cn"
-        ):
+        if unicodedata.category(character)[0] not in ("C" if marks else "MC"):
             return character
 
 
 def read_lines(files):
     lines = []
     for path in files:
-        opened = (
-            gzip.open(path, "rt", encoding="utf8")
-            if path.suffix == ".gz"
-            else open(path, encoding="utf8")
-        )
-        with opened as file:
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt", encoding="utf8") as file:
             lines += [line for line in file.read().split("\n") if line.strip()]
     return lines
 
@@ -235,11 +227,8 @@ def check_folders(check, program, places, lines):
             elif file.name == "vocab.txt":
                 theirs = BertTokenizerFast(str(file)).backend_tokenizer
             elif file.name == "vocab.json":
-                kind = (
-                    RobertaTokenizerFast
-                    if "<mask>" in json.loads(file.read_text())
-                    else GPT2TokenizerFast
-                )
+                masked = "<mask>" in json.loads(file.read_text())
+                kind = RobertaTokenizerFast if masked else GPT2TokenizerFast
                 theirs = kind(str(file), str(file.parent / "merges.txt")).backend_tokenizer
             else:
                 continue
@@ -266,14 +255,8 @@ def differing(program, place, golden):
     has them) of the golden file."""
     cases, pair = golden["cases"], golden["pair"]
     of_json = place.name == "tokenizer.json" or (place / "tokenizer.json").exists()
-    wanted = [
-        (
-            [case["text"]],
-            of_json and case.get("tokenizer_json_ids_if_different") or case["ids"],
-            None,
-        )
-        for case in cases
-    ]
+    key = "tokenizer_json_ids_if_different" if of_json else "ids"
+    wanted = [([case["text"]], case.get(key) or case["ids"], None) for case in cases]
     wanted.append(([pair["a"], pair["b"]], pair["ids"], pair["type_ids"]))
     ours = wrap(program, place, [texts for texts, _, _ in wanted])
     assert len(ours) == len(wanted)
@@ -296,10 +279,8 @@ def check_golden_folder(check, program, golden_folder):
     for file in files:
         golden = json.loads(file.read_text())
         names = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"]
-        for place in [
-            file.parent,
-            *(file.parent / name for name in names if (file.parent / name).exists()),
-        ]:
+        files = [file.parent / name for name in names if (file.parent / name).exists()]
+        for place in [file.parent, *files]:
             different = differing(program, place, golden)
             check(
                 not different,
@@ -319,16 +300,8 @@ def with_user_defined_pieces(model, pieces, file):
     """A copy of a SentencePiece model with more pieces: protocol buffers take fields of a list from
     anywhere in the file."""
     field = lambda number, content: bytes([number << 3 | 2, len(content)]) + content
-    more = b"".join(
-        field(
-            1,
-            field(1, piece.encode())
-            + bytes([2 << 3 | 5])
-            + struct.pack("<f", 0)
-            + bytes([3 << 3, 4]),
-        )
-        for piece in pieces
-    )
+    rest = bytes([2 << 3 | 5]) + struct.pack("<f", 0) + bytes([3 << 3, 4])  # score and type
+    more = b"".join(field(1, field(1, piece.encode()) + rest) for piece in pieces)
     file.write_bytes(model.read_bytes() + more)
 
 

@@ -117,17 +117,12 @@ def reformer(q: torch.Tensor, v: torch.Tensor, rotations: np.ndarray, chunk: int
         bucket = np.zeros(length, dtype=int)
         for part in reversed(rotation_parts(length, chunk)):
             rotated = q.detach().numpy() @ rotations[part, r].T
-            bucket = bucket * 2 * rotated.shape[1] + np.concatenate(
-                [rotated, -rotated], axis=1
-            ).argmax(1)
+            nearest = np.concatenate([rotated, -rotated], axis=1).argmax(1)
+            bucket = bucket * 2 * rotated.shape[1] + nearest
         order = sorted(range(length), key=lambda t: (bucket[t], t))
         place = {t: s // chunk for s, t in enumerate(order)}
-        visible.append(
-            [
-                [j for j in range(length) if place[i] - 1 <= place[j] <= place[i]]
-                for i in range(length)
-            ]
-        )
+        chunks = [(place[i] - 1, place[i]) for i in range(length)]
+        visible.append([[j for j in range(length) if place[j] in near] for near in chunks])
     rows = []
     for i in range(length):
         seen = [(r, j) for r in range(rounds) for j in visible[r][i]]
@@ -136,9 +131,8 @@ def reformer(q: torch.Tensor, v: torch.Tensor, rotations: np.ndarray, chunk: int
             q[i] @ k[j] / math.sqrt(width) - (1e5 if i == j else math.log(times[j]))
             for _, j in seen
         ]
-        rows.append(
-            torch.softmax(torch.stack(scores), dim=0) @ torch.stack([v[j] for _, j in seen])
-        )
+        values = torch.stack([v[j] for _, j in seen])
+        rows.append(torch.softmax(torch.stack(scores), dim=0) @ values)
     return torch.stack(rows)
 
 
@@ -154,51 +148,32 @@ class BaselineCase(Case):
     chunk: int = 3
     seed: int = 0
 
-    def attend(
-        self,
-        w: Tensors,
-        layer: str,
-        head: int,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        at: torch.Tensor,
-    ) -> torch.Tensor:
+    def attend(self, w: Tensors, layer: str, head: int, q, k, v, at) -> torch.Tensor:
         name, dtype, width = f"{layer}.attention.self", q.dtype, q.shape[1]
         if self.kind == "double_softmax":
             return double_softmax(q, k, v)
         if self.kind == "linear":
             return linear_attention(q, k, v)
         if self.kind == "performer":
-            return performer(
-                q,
-                k,
-                v,
-                orthogonal_features(name + ".features", self.features, width, self.seed).to(dtype),
-            )
+            drawn = orthogonal_features(name + ".features", self.features, width, self.seed)
+            return performer(q, k, v, drawn.to(dtype))
         if self.kind == "linformer":
             e, f = (w[f"{name}.{which}_projection.weight"] for which in ("key", "value"))
             if self.sharing == "per_head":
                 e, f = e[head], f[head]
             return linformer(q, k, v, e[:, at], f[:, at])
         directions = rotation_parts(len(q), self.chunk)[-1].stop
-        drawn = normal_values(
-            self.seed, name + ".rotations", directions * self.heads * self.rounds * width
-        )
-        return reformer(
-            q, v, drawn.reshape(directions, self.heads, self.rounds, width)[:, head], self.chunk
-        )
+        shape = (directions, self.heads, self.rounds, width)
+        drawn = normal_values(self.seed, name + ".rotations", math.prod(shape)).reshape(shape)
+        return reformer(q, v, drawn[:, head], self.chunk)
 
     def attention_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.kind == "reformer":
             return {}
         shapes = super().attention_shapes()
         if self.kind == "linformer":
-            shape = (
-                (self.heads, self.projected, self.length)
-                if self.sharing == "per_head"
-                else (self.projected, self.length)
-            )
+            shape = (self.projected, self.length)
+            shape = (self.heads, *shape) if self.sharing == "per_head" else shape
             shapes |= {"key_projection.weight": shape, "value_projection.weight": shape}
         return shapes
 

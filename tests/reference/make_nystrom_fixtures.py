@@ -43,9 +43,8 @@ Tensors = dict[str, torch.Tensor]
 @dataclass
 class Case:
     length: int
-    rows: list[
-        int | str
-    ]  # valid tokens of each row; "holes": about 2/3 of them at random; "left": padding on the left
+    # Valid tokens of each row; "holes": about 2/3 of them at random; "left": padding on the left.
+    rows: list[int | str]
     norm: str = "post"
     landmarks: int = 5
     kind: str = "nystrom"
@@ -60,16 +59,7 @@ class Case:
     pooling: str | None = None  # first token or mean for a classifier; None: masked language model
     towers: bool = False  # classify pairs of the rows 2i and 2i + 1
 
-    def attend(
-        self,
-        w: Tensors,
-        layer: str,
-        head: int,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        at: torch.Tensor,
-    ) -> torch.Tensor:
+    def attend(self, w: Tensors, layer: str, head: int, q, k, v, at) -> torch.Tensor:
         """One head of one sequence: its valid tokens [l, d], which stand at positions `at` [l]."""
         return attend_head(q, k, v, self)
 
@@ -196,10 +186,8 @@ def attention(
         columns = slice(head * width, (head + 1) * width)
         context = torch.zeros_like(v[:, columns])
         if len(at) > 0:
-            context = context.index_put(
-                (at,),
-                case.attend(w, layer, head, q[at, columns], k[at, columns], v[at, columns], at),
-            )
+            own = (x[at, columns] for x in (q, k, v))
+            context = context.index_put((at,), case.attend(w, layer, head, *own, at))
         if case.conv is not None:
             context = context + convolve(
                 v[:, columns], w[f"{layer}.attention.self.conv.weight"][head, 0, :, 0]
@@ -230,9 +218,8 @@ def encode(w: Tensors, x: torch.Tensor, valid: torch.Tensor, case: Case) -> torc
 def embed(w: Tensors, ids: torch.Tensor) -> torch.Tensor:
     prefix = "nystromformer.embeddings"
     x = F.embedding(ids, w[prefix + ".word_embeddings.weight"], padding_idx=PAD)
-    x = (
-        x + w[prefix + ".position_embeddings.weight"][2 : 2 + len(ids)]
-    )  # position i reads row i + 2
+    # Position i reads row i + 2.
+    x = x + w[prefix + ".position_embeddings.weight"][2 : 2 + len(ids)]
     x = x + w[prefix + ".token_type_embeddings.weight"][0]
     return layer_norm(w, prefix + ".LayerNorm", x)
 
@@ -246,21 +233,15 @@ def pool(state: torch.Tensor, valid: torch.Tensor, case: Case) -> torch.Tensor:
 
 def run_classifier(w: Tensors, batch: Tensors, case: Case) -> Tensors:
     states, pooled = [], []
-    for ids, mask in zip(
-        batch["input_ids"].reshape(-1, case.length),
-        batch["attention_mask"].reshape(-1, case.length),
-    ):
+    rows = (batch[name].reshape(-1, case.length) for name in ("input_ids", "attention_mask"))
+    for ids, mask in zip(*rows):
         state = encode(w, embed(w, ids), mask == 1, case)
         states.append(state * mask.unsqueeze(1))
         pooled.append(pool(state, mask == 1, case))
     if case.towers:
         pooled = [torch.cat([a, b, a * b, a - b]) for a, b in zip(pooled[::2], pooled[1::2])]
-    logits = torch.stack(
-        [
-            linear(w, "classifier.out_proj", activation(case, linear(w, "classifier.dense", x)))
-            for x in pooled
-        ]
-    )
+    hidden = [activation(case, linear(w, "classifier.dense", x)) for x in pooled]
+    logits = torch.stack([linear(w, "classifier.out_proj", x) for x in hidden])
     return {
         "last_hidden_state": torch.stack(states),
         "logits": logits,
@@ -274,10 +255,8 @@ def run_masked_lm(w: Tensors, batch: Tensors, case: Case) -> Tensors:
         state = encode(w, embed(w, ids), mask == 1, case)
         hidden = activation(case, linear(w, "cls.predictions.transform.dense", state))
         hidden = layer_norm(w, "cls.predictions.transform.LayerNorm", hidden)
-        scores = (
-            hidden @ w["nystromformer.embeddings.word_embeddings.weight"].T
-            + w["cls.predictions.bias"]
-        )
+        words = w["nystromformer.embeddings.word_embeddings.weight"]
+        scores = hidden @ words.T + w["cls.predictions.bias"]
         states.append(state * mask.unsqueeze(1))
         logits.append(scores * mask.unsqueeze(1))
     logits = torch.stack(logits)
@@ -299,13 +278,8 @@ def run_sequence_block(w: Tensors, batch: Tensors, case: Case) -> Tensors:
 
 def run(weights: Tensors, batch: Tensors, case: Case, dtype: torch.dtype) -> Tensors:
     w = {name: tensor.to(dtype).requires_grad_() for name, tensor in weights.items()}
-    results = (
-        run_classifier
-        if case.pooling
-        else run_masked_lm
-        if case.norm == "post"
-        else run_sequence_block
-    )(w, batch, case)
+    compute = run_masked_lm if case.norm == "post" else run_sequence_block
+    results = (run_classifier if case.pooling else compute)(w, batch, case)
     results["loss"].backward()
     results["loss"] = results["loss"].reshape(1)
     return results | {"grad." + name: tensor.grad for name, tensor in w.items()}
