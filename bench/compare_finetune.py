@@ -42,7 +42,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
-from nystrom_runs import parser_of, records_of, write_settings
+from nystrom_runs import parser_of, records_of, write_json, write_settings
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -86,11 +86,9 @@ def option(arguments: argparse.Namespace, name: str, default):
     import yaml
 
     given = [text.split("=", 1)[1] for text in arguments.set if text.startswith(name + "=")]
-    return (
-        yaml.safe_load(given[-1])
-        if given
-        else yaml.safe_load(arguments.config.read_text()).get(name, default)
-    )
+    if given:
+        return yaml.safe_load(given[-1])
+    return yaml.safe_load(arguments.config.read_text()).get(name, default)
 
 
 def run_nystrom(arguments: argparse.Namespace, seed: int) -> tuple[dict, list[dict]]:
@@ -189,15 +187,10 @@ def measure(metric: str, truth: list, logits: list[list[float]]) -> float:
         correlation = scipy.stats.pearsonr if metric == "pearson" else scipy.stats.spearmanr
         return float(correlation(truth, [row[0] for row in logits])[0])
     said = [row.index(max(row)) for row in logits]
-    if metric == "matthews":
-        return float(sklearn.metrics.matthews_corrcoef(truth, said))
     if metric == "f1_macro":
         return float(sklearn.metrics.f1_score(truth, said, average="macro", zero_division=0))
-    return float(
-        {"accuracy": sklearn.metrics.accuracy_score, "f1": sklearn.metrics.f1_score}[metric](
-            truth, said
-        )
-    )
+    names = {"accuracy": "accuracy_score", "f1": "f1_score", "matthews": "matthews_corrcoef"}
+    return float(getattr(sklearn.metrics, names[metric])(truth, said))
 
 
 def measure_entities(truth: list[list[str]], said: list[list[str]]) -> float:
@@ -286,10 +279,8 @@ class TorchRun:
 
     def pieces(self, samples: list) -> list[list]:
         """Micro-batches of samples of like length."""
-        size, ordered = (
-            self.settings["training"]["micro_batch_size"],
-            sorted(samples, key=lambda sample: len(sample[0]["input_ids"])),
-        )
+        size = self.settings["training"]["micro_batch_size"]
+        ordered = sorted(samples, key=lambda sample: len(sample[0]["input_ids"]))
         return [ordered[first : first + size] for first in range(0, len(ordered), size)]
 
     def logits(self, piece: list):
@@ -307,21 +298,18 @@ class TorchRun:
     def loss(self, piece: list):
         """The sum over the piece."""
         functional, targets = self.torch.nn.functional, [target for _, target in piece]
+        logits = self.logits(piece)
         if self.task["kind"] == "tokens":
-            logits = self.logits(piece)
             labels = self.torch.full(logits.shape[:2], -100)
             for row, target in enumerate(targets):
                 for at, tag in target:
                     if at is not None:
                         labels[row, at] = self.task["labels"].index(tag)
             return functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
+        targets = self.torch.tensor(targets)
         if self.task["kind"] == "regression":
-            return functional.mse_loss(
-                self.logits(piece)[:, 0], self.torch.tensor(targets), reduction="sum"
-            )
-        return functional.cross_entropy(
-            self.logits(piece), self.torch.tensor(targets), reduction="sum"
-        )
+            return functional.mse_loss(logits[:, 0], targets, reduction="sum")
+        return functional.cross_entropy(logits, targets, reduction="sum")
 
     def evaluate(self) -> float:
         truth, logits = [], []
@@ -374,13 +362,11 @@ class TorchRun:
             math.ceil(training["epochs"] * len(self.train)) / training["batch_size"]
         )
         every = self.settings["evaluation"]["every"] or epoch
-        share = schedule["warmup_share"]
-        default = (
-            min(10000, steps // 10)
-            if schedule["warmup_steps"] is None
-            else schedule["warmup_steps"]
-        )
-        warmup = default if share is None else math.floor(share * steps + 0.5)
+        warmup, share = schedule["warmup_steps"], schedule["warmup_share"]
+        if share is not None:
+            warmup = math.floor(share * steps + 0.5)
+        elif warmup is None:
+            warmup = min(10000, steps // 10)
         make = {
             "linear": transformers.get_linear_schedule_with_warmup,
             "cosine": transformers.get_cosine_schedule_with_warmup,
@@ -395,11 +381,8 @@ class TorchRun:
             rates.step()
             if step % every == 0 or step == steps:
                 value = self.evaluate()
-                since_best = (
-                    0
-                    if not found or value > max(each["value"] for each in found)
-                    else since_best + 1
-                )
+                better = not found or value > max(each["value"] for each in found)
+                since_best = 0 if better else since_best + 1
                 found.append({"step": step, "value": value})
                 seconds = time.monotonic() - start
                 print(
@@ -463,13 +446,8 @@ def main() -> int:
         import torch
 
         torch.set_num_threads(arguments.threads)
-        runs.append(
-            {
-                "seed": seed,
-                "nystrom": ours,
-                "transformers": TorchRun(arguments, settings, seed).run(),
-            }
-        )
+        theirs = TorchRun(arguments, settings, seed).run()
+        runs.append({"seed": seed, "nystrom": ours, "transformers": theirs})
 
     metric = settings["task"]["metric"]
     print(describe_attention(settings, arguments.model))
@@ -483,13 +461,8 @@ def main() -> int:
         mean = f"{statistics.mean(best):10.2f}" if len(best) > 1 else ""
         print(f"{name:<20}" + "".join(f"{value:10.2f}" for value in best) + mean)
     if arguments.output:
-        report = {
-            "machine": describe_machine(),
-            "settings": settings,
-            "metric": metric,
-            "runs": runs,
-        }
-        arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+        report = {"machine": describe_machine(), "settings": settings, "metric": metric}
+        write_json(arguments.output, report | {"runs": runs})
     return 0
 
 

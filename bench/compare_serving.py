@@ -32,7 +32,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
-from nystrom_runs import parser_of, seconds_of
+from nystrom_runs import parser_of, seconds_of, write_json
 from quiet_machine import QuietMachine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -224,8 +224,7 @@ def compare(arguments, folder, script, make_model, max_batch):
                 )
             if arguments.output:  # after each row of the table: the whole takes long
                 told = describe_machine() | {"threads": arguments.threads}
-                text = json.dumps({"machine": told, "results": results}, indent=1)
-                arguments.output.write_text(text + "\n")
+                write_json(arguments.output, {"machine": told, "results": results})
 
 
 def parse_arguments(description, contestants, lengths):

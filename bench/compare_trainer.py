@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
-from nystrom_runs import derived, nystrom, parser_of, write_settings
+from nystrom_runs import derived, nystrom, parser_of, write_json, write_settings
 
 LENGTH, LANDMARKS = 2048, 64
 PRETRAINING = {
@@ -171,10 +171,8 @@ def time_trainer(arguments: argparse.Namespace, name: str, program: str) -> dict
     from torch.utils.data import Dataset
 
     torch.set_num_threads(arguments.threads)
-    task, length, batch = (
-        settings_of(arguments, name)["task"],
-        *(TASKS[name][key] for key in ("length", "batch")),
-    )
+    task = settings_of(arguments, name)["task"]
+    length, batch = TASKS[name]["length"], TASKS[name]["batch"]
     if "recipe" in task:  # as nystrom's recipe has it
         task |= {"columns": {"text": "sentence", "label": "label"}, "labels": ["0", "1"]}
     task = {"kind": "classification", "format": None, "header": True, **task}
@@ -286,8 +284,7 @@ def main() -> int:
             cells.append(f"{statistics.median(rates):.1f} ({min(rates):.1f} – {max(rates):.1f})")
         print(f"| {PROGRAMS[program]} | {' | '.join(cells)} |")
     if arguments.output:
-        result = {"machine": describe_machine(), "found": found}
-        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(arguments.output, {"machine": describe_machine(), "found": found})
     return 0
 
 

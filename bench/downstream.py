@@ -172,11 +172,8 @@ def longer_model(arguments: argparse.Namespace, model: Path, length: int) -> Pat
 
 def split_sentences(arguments: argparse.Namespace) -> None:
     """Every fifth sentence of Wikigold is held out."""
-    sentences = [
-        s
-        for s in (arguments.data / "ner_wikigold/wikigold.conll.txt").read_text().split("\n\n")
-        if s.strip()
-    ]
+    text = (arguments.data / "ner_wikigold/wikigold.conll.txt").read_text()
+    sentences = [sentence for sentence in text.split("\n\n") if sentence.strip()]
     for name, chosen in (("train", lambda i: i % 5 != 4), ("dev", lambda i: i % 5 == 4)):
         part = [s for i, s in enumerate(sentences) if chosen(i)]
         (arguments.work / f"wikigold-{name}.conll").write_text("\n\n".join(part) + "\n")

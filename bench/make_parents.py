@@ -250,12 +250,8 @@ def train(name: str, arguments: argparse.Namespace) -> None:
     model, tokenizer = PARENTS[name](arguments)
     model.train()
     source = batches(token_stream(tokenizer, arguments.train), tokenizer, generator)
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=arguments.learning_rate,
-        weight_decay=0.01,
-        fused=True,
-    )
+    rate = arguments.learning_rate
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=True)
     warmup = max(1, arguments.steps // 20)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer,

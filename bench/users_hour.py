@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 from compare_hf import describe_machine
+from nystrom_runs import write_json
 
 BEFORE = """
 import json, sys
@@ -169,8 +170,7 @@ def main():
             flush=True,
         )
     if arguments.output:
-        result = {"machine": describe_machine(), "scripts": rows}
-        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(arguments.output, {"machine": describe_machine(), "scripts": rows})
 
 
 if __name__ == "__main__":
