@@ -20,6 +20,7 @@ equivalent_mutants.txt lists the mutants that change nothing, with the reason. T
 less than 95 % of the others are found."""
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -124,9 +125,8 @@ def write_sources(mutants: list[Mutant]) -> None:
         if path in by_path:
             content = mutation_points.with_mutants(content.decode(), path, by_path[path]).encode()
         if path == "core/CMakeLists.txt":
-            content = content.replace(
-                b"    allocator.cpp", b"    mutants.cpp\n    allocator.cpp", 1
-            )
+            first = b"    allocator.cpp"
+            content = content.replace(first, b"    mutants.cpp\n" + first, 1)
         write_changed(SOURCE / path, content)
         shutil.copymode(ROOT / path, SOURCE / path)
     for name in ("mutants.h", "mutants.cpp"):
@@ -145,26 +145,22 @@ def whole_lines(source: str, point: Point) -> tuple[str, str]:
     start = source.rfind("\n", 0, point.start) + 1
     end = source.find("\n", point.end)
     head, tail = source[start : point.start], source[point.end : end].split("//")[0]
-    return " ".join(f"{head}{point.old}{tail}".split()), " ".join(
-        f"{head}{point.new}{tail}".split()
-    )
+    before, after = (" ".join(f"{head}{x}{tail}".split()) for x in (point.old, point.new))
+    return before, after
 
 
 def draw(count: int, seed: int) -> list[Mutant]:
     mutants: list[Mutant] = []
     for area, patterns in AREAS.items():
         chance = random.Random(f"{seed} {area}")
-        paths = sorted(
-            {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
-            - NOT_MUTATED
-        )
+        found = {str(path.relative_to(ROOT)) for each in patterns for path in ROOT.glob(each)}
+        paths = sorted(found - NOT_MUTATED)
         sources = {path: (ROOT / path).read_text() for path in paths}
         candidates: dict[str, list[tuple[str, Point]]] = {kind: [] for kind in KINDS}
         for path in paths:
-            for kind, points in mutation_points.find_points(
-                sources[path], f"{seed} {path}"
-            ).items():
-                candidates[kind] += [(path, point) for point in points]
+            points = mutation_points.find_points(sources[path], f"{seed} {path}")
+            for kind in KINDS:
+                candidates[kind] += [(path, point) for point in points[kind]]
         taken: dict[str, list[Point]] = {path: [] for path in paths}
         for kind in KINDS:
             chance.shuffle(candidates[kind])
@@ -172,18 +168,13 @@ def draw(count: int, seed: int) -> list[Mutant]:
             for path, point in candidates[kind]:
                 if wanted == 0:
                     break
-                if any(
-                    point.start < other.end and other.start < point.end for other in taken[path]
-                ):
+                if any(point.start < it.end and it.start < point.end for it in taken[path]):
                     continue
                 taken[path].append(point)
                 wanted -= 1
-                line = mutation_points.line_of(sources[path], point.start)
-                mutants.append(
-                    Mutant(
-                        len(mutants), area, path, line, point, *whole_lines(sources[path], point)
-                    )
-                )
+                line = sources[path].count("\n", 0, point.start) + 1
+                texts = whole_lines(sources[path], point)
+                mutants.append(Mutant(len(mutants), area, path, line, point, *texts))
     return mutants
 
 
@@ -226,11 +217,8 @@ def build(drawn: list[Mutant]) -> list[Mutant]:
         say(f"{len(bad)} do not compile")
         refused |= {mutant.name + mutant.point.code for mutant in mutants if mutant.number in bad}
         file.write_text(json.dumps(sorted(refused)))
-    subprocess.run(
-        ["cmake", "--build", str(BUILD), "--target", *PROGRAMS],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    command = ["cmake", "--build", str(BUILD), "--target", *PROGRAMS]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return mutants
 
 
@@ -288,10 +276,8 @@ def run_tests(
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             code = None
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # child processes that a mutant left running
-        except ProcessLookupError:
-            pass
         process.wait()
         output.seek(0)
         text = output.read().decode(errors="replace")
@@ -306,16 +292,11 @@ def run_tests(
 
 
 def list_units(program: str) -> list[str]:
-    listed = subprocess.run(
-        [BUILD / program, "--gtest_list_tests"],
-        cwd=BUILD,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    command = [BUILD / program, "--gtest_list_tests"]
+    done = subprocess.run(command, cwd=BUILD, check=True, capture_output=True, text=True)
     names: dict[str, None] = {}
     suite = ""
-    for line in listed.splitlines():
+    for line in done.stdout.splitlines():
         name = line.split("#")[0].strip()
         if not line.startswith(" "):
             suite = name if name.endswith(".") else ""
@@ -359,15 +340,10 @@ def record(mutants: list[Mutant], digest: str) -> list[Unit]:
     file.write_text(json.dumps(known))
     failed = [key for key in map(" ".join, units) if not known["units"][key]["passed"]]
     if failed:
-        say(
-            f"without a mutant {len(failed)} tests fail here, and are left out: {', '.join(failed)}"
-        )
+        told = ", ".join(failed)
+        say(f"without a mutant {len(failed)} tests fail here, and are left out: {told}")
     records = [(program, name, known["units"][f"{program} {name}"]) for program, name in units]
-    return [
-        Unit(program, name, r["seconds"], r["reached"])
-        for program, name, r in records
-        if r["passed"]
-    ]
+    return [Unit(*names, r["seconds"], r["reached"]) for *names, r in records if r["passed"]]
 
 
 def batches(units: list[Unit]) -> list[list[Unit]]:
@@ -415,10 +391,8 @@ def read_equivalents() -> dict[str, str]:
 
 def report(outcomes: list[dict]) -> bool:
     print("\n| folder | mutants | found | survived | equivalent |\n|---|---|---|---|---|")
-    rows = [(area, [o for o in outcomes if o["area"] == area]) for area in AREAS] + [
-        ("all", outcomes)
-    ]
-    for name, those in rows:
+    rows = {area: [o for o in outcomes if o["area"] == area] for area in AREAS}
+    for name, those in (rows | {"all": outcomes}).items():
         counts = [
             sum(o["result"] in results for o in those)
             for results in (("killed",), ("survived", "unreached"), ("equivalent",))
@@ -426,10 +400,8 @@ def report(outcomes: list[dict]) -> bool:
         print(f"| {name} | {len(those)} | {' | '.join(map(str, counts))} |")
     for outcome in outcomes:
         if outcome["result"] in ("survived", "unreached"):
-            print(
-                f"\n{outcome['name']}  {outcome['kind']}, "
-                f"{outcome['result']}\n{outcome['identity']}"
-            )
+            print(f"\n{outcome['name']}  {outcome['kind']}, {outcome['result']}")
+            print(outcome["identity"])
     killed = sum(o["result"] == "killed" for o in outcomes)
     judged = sum(o["result"] != "equivalent" for o in outcomes)
     rate = killed / max(judged, 1)
@@ -478,11 +450,8 @@ def main() -> int:
             "kind": mutant.point.kind, "result": result, "by": by,
             "seconds": round(seconds, 2), "tests": tests, "identity": mutant.identity,
         }  # fmt: skip
-        RESULTS.write_text(
-            json.dumps(
-                {"sources": digest, "mutants": list((earlier | outcomes).values())}, indent=1
-            )
-        )
+        results = {"sources": digest, "mutants": list((earlier | outcomes).values())}
+        RESULTS.write_text(json.dumps(results, indent=1))
         left = (time.monotonic() - begin) / (done + 1) * (len(chosen) - done - 1) / 60
         say(
             f"{done + 1}/{len(chosen)} {mutant.name} {mutant.point.kind}: "

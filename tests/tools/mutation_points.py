@@ -129,11 +129,9 @@ class Source:
         one_line = "\n#" not in self.source[start:end] and all(
             token.kind != "raw" for token in self.tokens[first : last + 1]
         )
-        return (
-            Point(kind, start, end, self.flat(first, last), new, code)
-            if one_line and end - start <= LONGEST
-            else None
-        )
+        if not one_line or end - start > LONGEST:
+            return None
+        return Point(kind, start, end, self.flat(first, last), new, code)
 
     def is_spaced(self, i: int) -> bool:
         return (
@@ -193,15 +191,12 @@ class Source:
             return None
         sign = "+" if re.fullmatch(r"0[uUlLzZ]*", token.text) or chance.random() < 0.5 else "-"
         digits = token.text.replace("'", "").rstrip("uUlLzZ").lower()
-        prefix, base = (
-            ("0x", 16)
-            if digits.startswith("0x")
-            else ("0", 8)
-            if len(digits) > 1 and digits[0] == "0"
-            else ("", 10)
-        )
-        value = int(digits, base) + (1 if sign == "+" else -1)
-        new = prefix + format(value, {16: "x", 8: "o", 10: "d"}[base])
+        prefix, base, form = "", 10, "d"
+        if digits.startswith("0x"):
+            prefix, base, form = "0x", 16, "x"
+        elif len(digits) > 1 and digits[0] == "0":
+            prefix, base, form = "0", 8, "o"
+        new = prefix + format(int(digits, base) + (1 if sign == "+" else -1), form)
         return self.point("one_off", i, i, new, f"({token.text} {sign} {SWITCH})")
 
     def negation(self, i: int, _: random.Random) -> Point | None:
@@ -216,13 +211,8 @@ class Source:
         if first > last or ";" in at_top or "=" in at_top:
             return None
         condition = self.flat(first, last)
-        return self.point(
-            "negation",
-            first,
-            last,
-            f"!({condition})",
-            f"({SWITCH} != static_cast<bool>({condition}))",
-        )
+        code = f"({SWITCH} != static_cast<bool>({condition}))"
+        return self.point("negation", first, last, f"!({condition})", code)
 
     def statement(self, i: int, _: random.Random) -> Point | None:
         token = self.tokens[i]
@@ -233,15 +223,12 @@ class Source:
         if self.text(self.enclosing[i]) != "{" or not self.begins_statement(i):
             return None
         last = self.statement_end(i)
-        if (
-            last is None
-            or self.is_declaration(i, last)
-            or WITHOUT_EFFECT.search(self.flat(i, last))
-        ):
+        if last is None or self.is_declaration(i, last):
             return None
-        return self.point(
-            "statement", i, last, "", f"{{ if (!{SWITCH}) {{ {self.flat(i, last)} }} }}"
-        )
+        text = self.flat(i, last)
+        if WITHOUT_EFFECT.search(text):
+            return None
+        return self.point("statement", i, last, "", f"{{ if (!{SWITCH}) {{ {text} }} }}")
 
     def begins_statement(self, i: int) -> bool:
         before = self.text(i - 1)
@@ -278,11 +265,8 @@ class Source:
             return None
         if self.in_internal_check(i):
             return None
-        commas = [
-            k
-            for k in range(i + 1, self.partner[i])
-            if self.enclosing[k] == i and self.text(k) == ","
-        ]
+        inside = [k for k in range(i + 1, self.partner[i]) if self.enclosing[k] == i]
+        commas = [k for k in inside if self.text(k) == ","]
         first = self.callee_start(i)
         if not commas or first is None:
             return None
@@ -318,11 +302,8 @@ class Source:
         before = self.tokens[place - 1]
         if before.text in ("new", ">", "*", "&", "~") and not self.is_spaced(place - 1):
             return None
-        return (
-            None
-            if before.kind == "word" and before.text not in ("return", "else", "do", "throw")
-            else place
-        )
+        declares = before.kind == "word" and before.text not in ("return", "else", "do", "throw")
+        return None if declares else place
 
 
 def find_points(source: str, seed: str) -> dict[str, list[Point]]:
@@ -344,10 +325,6 @@ def find_points(source: str, seed: str) -> dict[str, list[Point]]:
 def may_matter(point: Point) -> bool:
     """False for swapped arguments whose order has no meaning."""
     return point.kind != "arguments" or not re.match(r"(std::)?(min|max)(<[^>]*>)?\(", point.old)
-
-
-def line_of(source: str, offset: int) -> int:
-    return source.count("\n", 0, offset) + 1
 
 
 def with_mutants(source: str, path: str, mutants: dict[int, Point]) -> str:
