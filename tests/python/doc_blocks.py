@@ -7,9 +7,7 @@ from conftest import ROOT
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-    *(
-        page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "config.md"
-    ),  # generated
+    *sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "config.md"}),  # it is generated
 ]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
@@ -42,12 +40,8 @@ def codes(page: str) -> list[Code]:
                 block.append(line)
             continue
         if kind == "indented" and line and not line.startswith("    "):
-            text = "\n".join(block).rstrip()
-            found.append(
-                Code(
-                    page, number - len(block), kind, re.sub(r"^ {4}", "", text, flags=re.MULTILINE)
-                )
-            )
+            text = re.sub("(?m)^ {4}", "", "\n".join(block).rstrip())
+            found.append(Code(page, number - len(block), kind, text))
             kind, block = "", []
         if fence := re.match(r" *```(\w*)$", line):
             kind = fence[1] or "text"
@@ -56,9 +50,8 @@ def codes(page: str) -> list[Code]:
             block.append(line)
         else:
             kind_here = "cell" if line.lstrip().startswith("|") else "inline"
-            found += [
-                Code(page, number, kind_here, text) for text in re.findall(r"`([^`]+)`", line)
-            ]
+            pieces = re.findall(r"`([^`]+)`", line)
+            found += [Code(page, number, kind_here, text) for text in pieces]
     return found
 
 

@@ -215,7 +215,7 @@ def test_messages_are_the_programs(trained, classifier, program):
         (lambda m: m.encode("sea", max_length=0), "max_length 0; expected from 7 to the 32 tokens that the model takes"),
         (lambda m: m.encode("sea", max_length=10**6), "max_length 1000000; expected from 7 to the 32 tokens that the model takes"),
         (lambda m: m.encode("sea", prompt="title"), "prompt 'title'; expected query, document, none"),
-                (lambda m: m([[99]]), "input_ids[0, 0] is 99; expected 0 … 35"),
+        (lambda m: m([[99]]), "input_ids[0, 0] is 99; expected 0 … 35"),
         (lambda m: m(), "the input has no tensor input_ids"),
         (lambda m: m([[2]], labels=[[2.5]]), "labels is f64; expected i64, i32 or u8"),
         (lambda m: m([[2]], atention_mask=[[1]]), "the model has no use for the input tensor atention_mask; did you mean 'attention_mask'?; it takes attention_mask, input_ids, labels, token_type_ids"),

@@ -44,9 +44,8 @@ def exists(path: str) -> bool:
 @pytest.mark.parametrize("page", NAMES)
 def test_files_exist(page: str) -> None:
     named = [(code, path) for code in words(page) for path in PATH.findall(code.text)]
-    assert [
-        f"{c.place}: {path}" for c, path in named if path not in NOT_HERE and not exists(path)
-    ] == []
+    missing = [(c, path) for c, path in named if path not in NOT_HERE and not exists(path)]
+    assert [f"{c.place}: {path}" for c, path in missing] == []
     text = re.sub(r"(?ms)^```.*?^```", "", (ROOT / page).read_text())
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if not link.startswith("http")]
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
@@ -75,11 +74,8 @@ FILES = ("json", "safetensors", "model", "onnx_data", "yaml")  # model.safetenso
 
 @pytest.mark.parametrize("page", NAMES)
 def test_options_of_a_run_exist(page: str) -> None:
-    found = [
-        (c, name)
-        for c in words(page, "inline", "cell", "indented")
-        for name in OPTION.findall(c.text)
-    ]
+    named = words(page, "inline", "cell", "indented")
+    found = [(c, name) for c in named for name in OPTION.findall(c.text)]
     other = [(c, name) for c, name in found if name.split(".")[-1] not in FILES]
     known = KNOWN | NOT_HERE.keys()
     assert [f"{c.place}: {name}" for c, name in other if name not in known] == []
@@ -92,14 +88,12 @@ def test_options_of_commands_exist(program: Program) -> None:
         helps[name] = program.run(name, "--help")
     for study in ("matrices", "model", "cost"):
         helps["approximation"] += program.run("approximation", study, "--help")
-    scripts = [
-        p.read_text() for folder in ("bench", "tests") for p in (ROOT / folder).rglob("*.py")
-    ]
-    known = OTHER_PROGRAMS | set(
-        re.findall(r"--[\w-]+", "".join([*helps.values(), (ROOT / "dev").read_text()]))
-    )
-    known |= set(re.findall(r'"(--[\w-]+)"', "".join(scripts)))
-    for given in re.findall(r"(?s)@script\((.*?)\)\ndef", "".join(scripts)):
+    folders = (ROOT / "bench", ROOT / "tests")
+    scripts = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
+    told = "".join([*helps.values(), (ROOT / "dev").read_text()])
+    known = OTHER_PROGRAMS | set(re.findall(r"--[\w-]+", told))
+    known |= set(re.findall(r'"(--[\w-]+)"', scripts))
+    for given in re.findall(r"(?s)@script\((.*?)\)\ndef", scripts):
         known |= {f"--{name.replace('_', '-')}" for name in re.findall(r"(\w+)=", given)}
     wrong = []
     for code in [code for page in NAMES for code in words(page)]:
@@ -107,11 +101,9 @@ def test_options_of_commands_exist(program: Program) -> None:
         if command and command[1] not in [*helps, "has"]:  # "nystrom has no …" is a message
             wrong.append(f"{code.place}: {code.text}")
         for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", code.text):
-            if (
-                option not in (helps.get(command[1], "") if command else known)
-                and "_" not in option
-            ):
-                wrong.append(f"{code.place}: {option} in {code.text}")  # with "_": of run_mlm.py
+            own = helps.get(command[1], "") if command else known
+            if option not in own and "_" not in option:  # with "_": of run_mlm.py
+                wrong.append(f"{code.place}: {option} in {code.text}")
     assert wrong == []
 
 
@@ -124,24 +116,17 @@ TEXT = "\n".join(SOURCES.values())
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/library.md"])
 def test_symbols_exist(page: str) -> None:
-    known = set(re.findall(r"\w+", TEXT)) | {
-        word for name in THERE for word in re.findall(r"\w+", name)
-    }
-    known |= {
-        "target_clones",
-        "CMAKE_ARGS",
-        "DCMAKE_CUDA_ARCHITECTURES",
-        "epsilon_root",
-    }  # see NOT_HERE
-    named = [
-        (code, word) for code in words(page) for word in re.findall(r"[A-Za-z]\w{3,}", code.text)
+    known = set(re.findall(r"\w+", " ".join([TEXT, *THERE])))
+    known |= {"target_clones", "CMAKE_ARGS", "DCMAKE_CUDA_ARCHITECTURES"}
+    known.add("epsilon_root")  # see NOT_HERE
+    named = [(c, word) for c in words(page) for word in re.findall(r"[A-Za-z]\w{3,}", c.text)]
+    # What ends with _ is a prefix, as max_.
+    unknown = [
+        f"{c.place}: {word}"
+        for c, word in named
+        if word not in known and "NAME" not in word and not word.endswith("_")
     ]
-    unknown = {
-        f"{code.place}: {word}" for code, word in named if word not in known and "NAME" not in word
-    }
-    assert (
-        unknown - {place for place in unknown if place.endswith("_")} == set()
-    )  # prefixes, as max_
+    assert unknown == []
 
 
 def test_functions_are_where_architecture_says() -> None:
@@ -149,13 +134,9 @@ def test_functions_are_where_architecture_says() -> None:
     for number, line in enumerate((ROOT / "docs/architecture.md").read_text().split("\n"), 1):
         if (row := re.fullmatch(r"\|.* `([\w/.]+)`.*\| (.*) \|", line)) and row[1] in SOURCES:
             for name in re.findall(r"`([\w:]+)(?:\(\))?`", row[2]):
-                *scope, last = name.split("::")
-                missing = [
-                    word
-                    for word in [*scope, last]
-                    if not re.search(rf"\b{word}\b", SOURCES[row[1]])
-                ]
-                wrong += [f"docs/architecture.md:{number}: {name} in {row[1]}"] if missing else []
+                source = SOURCES[row[1]]
+                if not all(re.search(rf"\b{word}\b", source) for word in name.split("::")):
+                    wrong.append(f"docs/architecture.md:{number}: {name} in {row[1]}")
     assert wrong == []
 
 
@@ -163,17 +144,8 @@ def test_functions_are_where_architecture_says() -> None:
 def test_lines_of_cpp_stand_in_sources(page: str) -> None:
     """Those of a whole program are built and run by tests/install_test.cmake."""
     text = re.sub(r"\s+", " ", TEXT)
-    lines = [
-        (c, line)
-        for c in words(page, "cpp", "cmake")
-        if "int main" not in c.text
-        for line in c.text.split("\n")
-    ]
-    parts = [(c, part.strip()) for c, line in lines for part in line.split("…")]
-    example = ("epsilon_root", "my_program", "find_package")
-    wrong = [
-        f"{c.place}: {part}"
-        for c, part in parts
-        if part not in text and not any(x in part for x in example)
-    ]
-    assert wrong == []
+    blocks = [c for c in words(page, "cpp", "cmake") if "int main" not in c.text]
+    parts = [(c, part.strip()) for c in blocks for part in re.split("\n|…", c.text)]
+    example = re.compile("epsilon_root|my_program|find_package")
+    wrong = [(c, part) for c, part in parts if part not in text and not example.search(part)]
+    assert [f"{c.place}: {part}" for c, part in wrong] == []
