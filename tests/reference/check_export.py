@@ -160,9 +160,8 @@ def check_fill_mask(check, program, name, folder, tokenizer, batch_size):
     worst, same = 0.0, True
     for text, theirs in zip(TEXTS, fill_mask(TEXTS, top_k=5, batch_size=batch_size)):
         inputs = tokenizer(text, return_tensors="pt", **length)
-        logits = our_logits(program, folder, inputs)[0][
-            inputs["input_ids"][0] == tokenizer.mask_token_id
-        ][0]
+        masked = inputs["input_ids"][0] == tokenizer.mask_token_id
+        logits = our_logits(program, folder, inputs)[0][masked][0]
         scores, tokens = logits.softmax(-1).topk(5)
         same &= tokens.tolist() == [guess["token"] for guess in theirs]
         worst = max(worst, *(abs(a - guess["score"]) for a, guess in zip(scores.tolist(), theirs)))
@@ -277,12 +276,9 @@ def check_warnings(check, name, model, tokenizer):
         f"{name}: transformers fails on a text of "
         f"{text['input_ids'].shape[1]} positions in a reshape",
     )
-    pair = {
-        key: torch.ones(2, LENGTH // 2, dtype=torch.long) for key in ["input_ids", "attention_mask"]
-    }
-    pair["input_ids"][:] = torch.arange(10, 10 + LENGTH // 2)
-    other = {"input_ids": pair["input_ids"].clone(), "attention_mask": pair["attention_mask"]}
-    other["input_ids"][1] += 100
+    ids = torch.arange(10, 10 + LENGTH // 2).repeat(2, 1)
+    pair = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    other = pair | {"input_ids": torch.stack([ids[0], ids[1] + 100])}
     moved = deviation(their_logits(model, other)[0], their_logits(model, pair)[0])
     check(
         moved > 1e-3,
@@ -337,10 +333,8 @@ def main(arguments, check, scratch):
         options = [*options, "--verify", "--json", "--quiet"]
         report = json.loads(run(program, "export", runs[kind, conv], folder, *options))
         for each in report["differences"]:
-            print(
-                f"{name}: {each['tokens']} tokens, own class of transformers differs by "
-                f"{each['relative']:.1e}"
-            )
+            told = f"own class of transformers differs by {each['relative']:.1e}"
+            print(f"{name}: {each['tokens']} tokens, {told}")
         check_folder(check, program, name, folder, scratch)
         if number == 0:
             check_encoder(check, program, name, folder, scratch)

@@ -91,10 +91,8 @@ def label_set_cases(rng, count):
 
 
 def label_set_metrics(case):
-    truth, predicted, scores = (
-        numpy.array(case[name]).reshape(-1, case["labels"])
-        for name in ("truth", "predicted", "scores")
-    )
+    names = ("truth", "predicted", "scores")
+    truth, predicted, scores = (numpy.array(case[n]).reshape(-1, case["labels"]) for n in names)
     precisions = [
         sklearn.metrics.average_precision_score(truth[:, i], scores[:, i])
         for i in range(case["labels"])
@@ -291,10 +289,8 @@ def check_texts(check, tool, tokenizer, folder, sentences, rng):
             for sample, row in zip(ours, rows, strict=True):
                 texts = [row["text"], row["pair"]] if pair else [row["text"]]
                 theirs = tokenizer(*texts, truncation="longest_first", max_length=length)
-                different.append(
-                    sample["rows"]
-                    != [{"ids": theirs["input_ids"], "types": theirs["token_type_ids"]}]
-                )
+                row = {"ids": theirs["input_ids"], "types": theirs["token_type_ids"]}
+                different.append(sample["rows"] != [row])
             report(check, f"{'pairs' if pair else 'texts'} of {length} tokens", different)
 
 
@@ -305,17 +301,15 @@ def check_words(check, tool, tokenizer, folder, sentences, rng):
         for words in rows
     )
     (folder / "words.conll").write_text(text)
-    ours = encoded(
-        tool, {"kind": "tokens", "train": [str(folder / "words.conll")]}, folder / "albert", 32
-    )
+    task = {"kind": "tokens", "train": [str(folder / "words.conll")]}
+    ours = encoded(tool, task, folder / "albert", 32)
     different = []
     for sample, words in zip(ours, rows, strict=True):
         theirs = tokenizer(words, is_split_into_words=True, truncation=True, max_length=32)
         places = theirs.word_ids()
         starts = [places.index(word) if word in places else -1 for word in range(len(words))]
-        different.append(
-            sample["rows"][0]["ids"] != theirs["input_ids"] or sample["word_starts"] != starts
-        )
+        same = sample["rows"][0]["ids"] == theirs["input_ids"] and sample["word_starts"] == starts
+        different.append(not same)
     report(check, "words of 32 tokens", different)
 
 
@@ -324,9 +318,8 @@ def expected_span(offsets, text, begin):
     there."""
     end = begin + len(text)
     places = [i for i, (first, last) in offsets if first < end and last > begin and first < last]
-    covered = (
-        places and dict(offsets)[places[0]][0] <= begin and dict(offsets)[places[-1]][1] >= end
-    )
+    found = dict(offsets)
+    covered = places and found[places[0]][0] <= begin and found[places[-1]][1] >= end
     return (places[0], places[-1]) if covered else (0, 0)
 
 
@@ -362,13 +355,8 @@ def check_questions(check, tool, tokenizer, folder, sentences, rng):
         same = len(mine) == len(theirs["input_ids"])
         for i, sample in enumerate(mine if same else []):
             windows += 1
-            offsets = [
-                (k, offset)
-                for k, (offset, part) in enumerate(
-                    zip(theirs["offset_mapping"][i], theirs.sequence_ids(i))
-                )
-                if part == 1
-            ]
+            parts = enumerate(zip(theirs["offset_mapping"][i], theirs.sequence_ids(i)))
+            offsets = [(k, offset) for k, (offset, part) in parts if part == 1]
             in_bytes = [[len(context[:end].encode()) for end in offset] for _, offset in offsets]
             # A bare word mark: Hugging Face's range covers the space or nothing, and nystrom's is
             # empty.
@@ -377,10 +365,8 @@ def check_questions(check, tool, tokenizer, folder, sentences, rng):
                 for a, b in zip(sample["places"], in_bytes, strict=True)
                 if a[0] < a[1] and context.encode()[b[0] : b[1]].strip()
             ]
-            same &= (
-                sample["rows"][0]["ids"] == theirs["input_ids"][i]
-                and sample["context_begin"] == offsets[0][0]
-            )
+            same &= sample["rows"][0]["ids"] == theirs["input_ids"][i]
+            same &= sample["context_begin"] == offsets[0][0]
             same &= all(
                 context.encode()[a[0] : a[1]].strip() == context.encode()[b[0] : b[1]].strip()
                 for a, b in spans

@@ -38,12 +38,8 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 def by_regex(expression, behavior="isolated", invert=False):
-    return P.Sequence(
-        [
-            P.Split(Regex(expression), behavior, invert),
-            P.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    level = P.ByteLevel(add_prefix_space=False, use_regex=False)
+    return P.Sequence([P.Split(Regex(expression), behavior, invert), level])
 
 
 def parts(charsmap):
@@ -139,9 +135,8 @@ def parts(charsmap):
 def make_model(kind):
     options = {"vocab_size": 600, "special_tokens": SPECIAL, "show_progress": False}
     if kind == "wordpiece":
-        return M.WordPiece(unk_token="<unk>", max_input_chars_per_word=20), T.WordPieceTrainer(
-            limit_alphabet=200, **options
-        )
+        model = M.WordPiece(unk_token="<unk>", max_input_chars_per_word=20)
+        return model, T.WordPieceTrainer(limit_alphabet=200, **options)
     if kind == "unigram":
         return M.Unigram(), T.UnigramTrainer(unk_token="<unk>", **options)
     model = {
@@ -169,11 +164,7 @@ def with_bytes(description, rng):
         known = {piece for piece, _ in model["vocab"]}
         model["vocab"] += [[piece, -20.0] for piece in BYTES if piece not in known]
         model["byte_fallback"] = True
-    pieces = (
-        {piece for piece, _ in model["vocab"]}
-        if model["type"] == "Unigram"
-        else set(model["vocab"])
-    )
+    pieces = set(dict(model["vocab"]))  # a list of pairs for Unigram
     behind = len(pieces)
     for token in description["added_tokens"]:
         if token["content"] not in pieces:
@@ -182,9 +173,8 @@ def with_bytes(description, rng):
 
 def check_pairs_and_texts(check, program, name, file, theirs, lines):
     theirs.encode_special_tokens = False
-    if (
-        theirs.num_special_tokens_to_add(False) == 0
-    ):  # without a template of its own nystrom adds cls and sep
+    # Without a template of its own nystrom adds cls and sep.
+    if theirs.num_special_tokens_to_add(False) == 0:
         theirs.post_processor = O.TemplateProcessing(
             "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 5), ("[SEP]", 6)]
         )
@@ -210,10 +200,9 @@ def main(arguments, check, scratch):
     lines = mixed_lines(NOVELS, rng, 150_000, marks=True)
     albert = export(program, ALBERT / "spiece.model", scratch / "albert")
     exported, file = json.loads((albert / "tokenizer.json").read_text()), scratch / "tokenizer.json"
-    steps = [
-        step for step in exported["normalizer"]["normalizers"] if step["type"] == "Precompiled"
-    ]
-    charsmap = Tokenizer.from_str(json.dumps({**exported, "normalizer": steps[0]})).normalizer
+    steps = {step["type"]: step for step in exported["normalizer"]["normalizers"]}
+    exported["normalizer"] = steps["Precompiled"]
+    charsmap = Tokenizer.from_str(json.dumps(exported)).normalizer
     kinds = ["fused", "unknown", "no unknown", "suffix", "prefix", "wordpiece", "unigram"]
     while done < arguments.count:
         choice = [rng.randrange(len(options)) for options in parts(charsmap)]
@@ -237,10 +226,9 @@ def main(arguments, check, scratch):
         for token in added:
             (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
         description = json.loads(tokenizer.to_str())
-        if kind == "unigram" and len({piece for piece, _ in description["model"]["vocab"]}) < len(
-            description["model"]["vocab"]
-        ):
-            # The trainer learned the name of a special token as an ordinary piece; nystrom
+        vocabulary = description["model"]["vocab"]
+        if len(dict(vocabulary)) < len(vocabulary):
+            # Unigram's trainer learned the name of a special token as an ordinary piece; nystrom
             # rejects such a file.
             continue
         with_bytes(description, rng)
