@@ -87,9 +87,10 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::json::exception& error) override {
     const std::string_view rest = text_.substr(position_ == 0 ? 0 : position_ - 1);
-    if (rest.starts_with("NaN") || rest.starts_with("Infinity"))
-      fail("NaN and Infinity are no JSON, though Python's json writes them; put a number or null");
     std::string_view message = error.what();
+    const bool in_string = message.find(" - invalid string: ") != message.npos;
+    if (!in_string && (rest.starts_with("NaN") || rest.starts_with("Infinity")))
+      fail("NaN and Infinity are no JSON, though Python's json writes them; put a number or null");
     // Skips "[json.exception.parse_error.101] " of "[json.exception.parse_error.101] parse error at
     // line 1, column 2: …".
     message.remove_prefix(message.find("] ") + 2);

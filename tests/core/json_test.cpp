@@ -77,6 +77,9 @@ std::vector<Case> cases() {
       {"NegativeInfinity", "[-Infinity]",
        "file:1:3: NaN and Infinity are no JSON, though Python's json writes them; put a number or "
        "null"},
+      {"InfinityInAString", R"(["C:\Infinity"])",
+       "file:1:6: syntax error while parsing value - invalid string: forbidden character after "
+       "backslash; last read: '\"C:\\I'"},
       {"HugeNumber", "1e999",
        "file:1:5: number overflow parsing '1e999'; expected one that fits 64 bits"},
       {"LeadingZero", "01",
