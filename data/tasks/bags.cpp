@@ -307,6 +307,10 @@ bool hold_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
   return labelled == Labelled::for_parts && is_bag_file(match_files(patterns).at(0), true);
 }
 
+bool learned_bags(const TaskConfig& task) {
+  return task.learned_bags.value_or(are_bag_tables(task, task.train));
+}
+
 std::vector<Bag> bags_of_files(const std::vector<fs::path>& files) {
   std::vector<Bag> bags;
   for (const fs::path& file : files) {

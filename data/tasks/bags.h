@@ -31,6 +31,8 @@ struct BagParts {
 bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patterns);
 /// The same, or for Labelled::for_parts whether the first file is a bag itself: none needs a label.
 bool hold_bags(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled);
+/// Whether the model of a task learned bags of tables, and reads every row of a file.
+bool learned_bags(const TaskConfig& task);
 
 /// A row for each file, which is its id.
 std::vector<Bag> bags_of_files(const std::vector<std::filesystem::path>& files);

@@ -177,6 +177,8 @@ struct TaskConfig {
   bool whole_words = true;
   std::optional<bool> no_answer;
   double no_answer_threshold = 0;
+  /// Whether the model learned bags, as its export says. No option: task.train tells a run.
+  std::optional<bool> learned_bags;
   bool operator==(const TaskConfig&) const = default;
 };
 

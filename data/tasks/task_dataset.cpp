@@ -136,13 +136,11 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   }
   const std::vector<std::filesystem::path> paths = match_files(source.patterns);
   if (labelled == Labelled::required) refuse_single_bag(task, paths[0]);
-  const bool learned_bags = are_bag_tables(task, task.train);
-  if (learned_bags || is_bag_file(paths[0])) {
-    // One that learned samples takes no more rows of a bag. Of an export nothing is known.
-    const bool whole = learned_bags || task.train.empty();
+  // A model that learned samples takes no more rows of a bag.
+  const bool whole = learned_bags(task);
+  if (whole || is_bag_file(paths[0]))
     return of_bags(task, bags_of_files(paths), labelled, labels, {},
                    whole ? unlimited : sequence_length);
-  }
   TaskDataset data(task);
   std::int64_t number = 0;  // over all files
   for (const auto& path : paths)

@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/bags.h"
 #include "data/tasks/encoder.h"
 #include "train/config/config_io.h"
 
@@ -28,7 +29,7 @@ nlohmann::json task_in(const ModelFolder& folder) {
   return config.contains(task_key) ? config.at(task_key) : nlohmann::json();
 }
 
-constexpr const char* pairs_key = "pairs";
+constexpr const char *pairs_key = "pairs", *bags_key = "bags";
 
 /// task_in as overrides of the default settings.
 std::vector<std::string> overrides_in(const ModelFolder& folder) {
@@ -38,6 +39,7 @@ std::vector<std::string> overrides_in(const ModelFolder& folder) {
   // Another program may have given the model another head, for which an option says nothing.
   static const std::map<std::string_view, std::vector<TaskKind>> kinds_of = {
       {pairs_key, {classification, regression}},
+      {bags_key, {features}},
       {"threshold", {classification}},
       {"windows", {classification, regression}},
       {"stride", {classification, regression, questions}},
@@ -49,14 +51,14 @@ std::vector<std::string> overrides_in(const ModelFolder& folder) {
   const std::optional<TaskKind> own = task_of(folder.config);
   std::vector<std::string> overrides;
   for (const auto& [name, value] : task.items()) {
-    const bool pairs = name == pairs_key;
+    const bool pairs = name == pairs_key, bags = name == bags_key;
     const auto kinds = task.is_object() ? kinds_of.find(name) : kinds_of.end();
-    require_input(kinds != kinds_of.end() && (pairs ? value.is_boolean() : !value.is_structured()),
+    require_input(kinds != kinds_of.end() && (pairs || bags ? value.is_boolean() : !value.is_structured()),
                   "{}: {}: holds the unknown option {}; export the model again",
                   printable_path(folder.path / "config.json"), task_key, printable(name));
     const bool applies = own && std::ranges::find(kinds->second, *own) != kinds->second.end() &&
                          (name != "threshold" || folder.config.multi_label);
-    if (!applies) continue;
+    if (!applies || bags) continue;
     if (!pairs)
       overrides.push_back(fmt::format("task.{}={}", name, value.dump()));
     else if (value == true)
@@ -111,6 +113,7 @@ nlohmann::ordered_json kept_task(const ModelFolder& folder) {
     if (*task.multi_label && task.threshold) kept["threshold"] = *task.threshold;
     if (task.windows != usual.windows) kept["windows"] = enum_name(task.windows);
   }
+  if (kind == TaskKind::features) kept[bags_key] = learned_bags(task);
   if (kind == TaskKind::questions) {
     if (task.no_answer == true) {
       kept["no_answer"] = true;
@@ -164,6 +167,9 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config = read_config_over(std::move(config), *given, overrides);
   }
   config.model = folder.config;
+  if (!beside)
+    if (const auto kept = task_in(folder); kept.contains(bags_key))
+      config.task.learned_bags = kept.at(bags_key) == true;
   const std::set<std::string> options = options_in(overrides, given);
   if (options.contains("data.text_column") && !options.contains("task.columns.text"))
     config.task.columns.text = config.data.text_column;

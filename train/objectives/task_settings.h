@@ -36,7 +36,7 @@ inline constexpr const char* task_key = "nystrom_task";
 void require_task_or_text(const ModelFolder& folder);
 
 /// The options of a folder's task that decide its predictions, for the config.json of what is made
-/// of it: whether texts have pairs, the threshold of labels, how long texts are read, answers
+/// of it: whether texts have pairs and features are bags, the threshold of labels, how long texts are read, answers
 /// limited and of whole words, and words cut. Empty without a task.
 nlohmann::ordered_json kept_task(const ModelFolder& folder);
 

@@ -32,6 +32,31 @@ TEST_F(ExportTest, KeepsTheConfiguration) {
   EXPECT_EQ(config_json()["segment_means_seq_len"], 9);
 }
 
+TEST_F(ExportTest, KeepsWhetherTheModelLearnedBags) {
+  ModelConfig config = masked_lm_config();
+  config.head = Head::sequence_classification;
+  config.vocab_size = 0;
+  config.embed_dim = 4;
+  const ModelFolder model = write_model(config);
+  RunConfig run_config;
+  run_config.model = config;
+  run_config.data.sequence_length = 9;
+  run_config.task.kind = TaskKind::features;
+  for (const auto& [file, bags] : {std::pair("slides.csv", true), {"samples.h5", false}}) {
+    run_config.task.train = {file};
+    write_bytes(source() / "config.yaml", to_yaml(run_config));
+    EXPECT_EQ(kept_task(model).at("bags"), bags) << file;
+  }
+  fs::remove(source() / "config.yaml");
+  nlohmann::json root = read_json_file(source() / "config.json");
+  for (const bool bags : {true, false}) {
+    root["nystrom_task"] = {{"bags", bags}};
+    write_bytes(source() / "config.json", root.dump());
+    EXPECT_EQ(settings_of(model, std::nullopt, {}).task.learned_bags, bags);
+    EXPECT_EQ(kept_task(model).at("bags"), bags);
+  }
+}
+
 TEST_F(ExportTest, KeepsHowTextIsCutIntoWords) {
   ModelConfig config = masked_lm_config();
   config.head = Head::token_classification;
