@@ -301,10 +301,16 @@ bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patt
   return !patterns.empty() && table_format_of(patterns[0]).has_value();
 }
 
-bool hold_bags(const TaskConfig& task, const std::vector<std::string>& patterns,
-               Labelled labelled) {
-  if (are_bag_tables(task, patterns)) return true;
-  return labelled == Labelled::for_parts && is_bag_file(match_files(patterns).at(0), true);
+bool hold_bags(const TaskConfig& task, Labelled labelled) {
+  if (are_bag_tables(task, task.train)) return true;
+  if (labelled != Labelled::for_parts) return false;
+  for (const auto& patterns : {task.train, task.validation}) {
+    if (patterns.empty() || are_bag_tables(task, patterns)) continue;
+    // A file of one sample may stand among files of more.
+    for (const fs::path& file : match_files(patterns))
+      if (!is_bag_file(file, true)) return false;
+  }
+  return true;
 }
 
 bool learned_bags(const TaskConfig& task) {

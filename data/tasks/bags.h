@@ -29,8 +29,9 @@ struct BagParts {
 
 /// Whether the files that `patterns` match hold rows of bags: their form is that of a table.
 bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patterns);
-/// The same, or for Labelled::for_parts whether the first file is a bag itself: none needs a label.
-bool hold_bags(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled);
+/// Whether task.train names such tables, or for Labelled::for_parts whether each file of the task
+/// is a bag itself: none needs a label.
+bool hold_bags(const TaskConfig& task, Labelled labelled);
 /// Whether the model of a task learned bags of tables, and reads every row of a file.
 bool learned_bags(const TaskConfig& task);
 

@@ -82,7 +82,7 @@ std::vector<Digest> inputs_of(const std::vector<Bag>& bags) {
 }
 
 void add_features(Groups& groups, const TaskConfig& task, Labelled labelled) {
-  if (hold_bags(task, task.train, labelled)) {
+  if (hold_bags(task, labelled)) {
     const std::vector<Bag> bags = read_bags(task, task.train, labelled);
     const std::vector<Digest> inputs = inputs_of(bags);
     for (std::size_t i = 0; i < bags.size(); ++i)

@@ -197,7 +197,7 @@ FeatureSets open_features(const RunSpec& spec) {
   constexpr Labelled labelled = Labelled::for_parts;
   const TaskReader reader(task, {}, nullptr, options.model, options.data.sequence_length);
   FeatureSets sets;
-  if (hold_bags(task, task.train, labelled)) {
+  if (hold_bags(task, labelled)) {
     const BagParts bags = part_bags(task, options.seed, labelled);
     sets = {reader.open(bags.train, labelled, bags.notes), reader.open(bags.validation, labelled)};
     require_apart({sets.train.get(), sets.validation.get()});

@@ -175,8 +175,8 @@ TEST_F(Bags, FilesOfBagsNeedNoTableWithoutLabels) {
   task_.train = {(folder_ / "bags/*.h5").string()};
   task_.features_folder.reset();
   task_.validation_fraction = 0.25;
-  EXPECT_TRUE(hold_bags(resolved(), task_.train, Labelled::for_parts));
-  EXPECT_FALSE(hold_bags(resolved(), task_.train, Labelled::required));
+  EXPECT_TRUE(hold_bags(resolved(), Labelled::for_parts));
+  EXPECT_FALSE(hold_bags(resolved(), Labelled::required));
   EXPECT_EQ(feature_width(resolved()), 4);
   const BagParts parts = part_bags(resolved(), 1, Labelled::for_parts);
   EXPECT_EQ(parts.validation.size(), 6U);
@@ -218,9 +218,15 @@ TEST_F(Bags, ATaskOfBagsReadsThemWholeAndOneOfSamplesCutsThem) {
     EXPECT_EQ(make_task_batch(data, {&first, 1}, {&first, 1}).input.features.dim(0), 8) << name;
   }
   task_.train = {(folder_ / "one.h5").string()};
-  EXPECT_TRUE(hold_bags(resolved(), task_.train, Labelled::for_parts));
+  EXPECT_TRUE(hold_bags(resolved(), Labelled::for_parts));
+  task_.train.push_back((folder_ / "samples.h5").string());
+  EXPECT_FALSE(hold_bags(resolved(), Labelled::for_parts)) << "one sample among files of more";
+  task_.train.pop_back();
+  task_.validation = {(folder_ / "samples.h5").string()};
+  EXPECT_FALSE(hold_bags(resolved(), Labelled::for_parts));
+  task_.validation.clear();
   task_.train = {(folder_ / "labelled.h5").string()};
-  EXPECT_FALSE(hold_bags(resolved(), task_.train, Labelled::for_parts));
+  EXPECT_FALSE(hold_bags(resolved(), Labelled::for_parts));
 }
 
 TEST_F(Bags, TooFewGroupsForAShareAreRefused) {
