@@ -34,9 +34,8 @@ TEST_F(ExportTest, KeepsTheConfiguration) {
 
 TEST_F(ExportTest, KeepsWhetherTheModelLearnedBags) {
   ModelConfig config = masked_lm_config();
+  make_sequence_block(config);
   config.head = Head::sequence_classification;
-  config.vocab_size = 0;
-  config.embed_dim = 4;
   const ModelFolder model = write_model(config);
   RunConfig run_config;
   run_config.model = config;
