@@ -31,7 +31,7 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   require_input(!reads_features(given.options),
                 "task.kind features: there is nothing to prepare; nystrom pretrain reads the files "
                 "themselves");
-  if (!given.inputs) match_texts_of_run(given.options, thrown);
+  match_inputs_of_run(given, thrown);
   const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();

@@ -133,12 +133,22 @@ void match_each(const char* option, const std::vector<TextSource>& sources, cons
     });
 }
 
-/// Refuses folders of examples that hold those of the run.
-void refuse_own_folders(const TaskConfig& task, const RunConfig& config) {
+/// The folder that a pattern names, or the files that it matches. Empty without any.
+std::vector<fs::path> paths_of(const std::string& pattern) {
+  if (fs::is_directory(pattern)) return {pattern};
+  try {
+    return match_files(std::span(&pattern, 1));
+  } catch (const InputError&) {
+    return {};  // who reads them says why
+  }
+}
+
+/// Refuses files of a task that the run writes, and folders that hold its folders.
+void refuse_own_files(const TaskConfig& task, const RunConfig& config) {
   const OwnFolders own(config);
-  for (const auto& files : {task.train, task.validation})
-    for (const std::string& name : files)
-      if (fs::is_directory(name)) own.refuse(name);
+  for (const auto& patterns : {task.train, task.validation})
+    for (const std::string& pattern : patterns)
+      for (const fs::path& path : paths_of(pattern)) own.refuse(path);
 }
 
 void require_same_vocabulary(const Tokenizer& teacher, const Tokenizer& run) {
@@ -213,10 +223,7 @@ ModelFolder open_teacher(const RunSpec& spec) {
 
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
-  if (spec.inputs)
-    errors.note("task.train", [&] { refuse_own_folders(*spec.inputs, spec.options); });
-  else
-    match_texts_of_run(spec.options, errors);
+  match_inputs_of_run(spec, errors);
   const TokenizerConfig& named = spec.options.tokenizer;
   const char* const option = named.builtin ? "tokenizer.builtin"
                              : named.path  ? "tokenizer.path"
@@ -251,7 +258,7 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   errors.add(validate_finetuning(spec.options));
   if (errors.empty()) errors.add(pooling_problems(spec));
   if (!errors.empty()) return;
-  errors.note("task.train", [&] { refuse_own_folders(spec.options.task, spec.options); });
+  match_inputs_of_run(spec, errors);
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
   // The files of the task complete the settings and the head: prepare_task compares both.
   errors.note("run_dir", [&] {
@@ -272,17 +279,8 @@ std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
     const fs::path path = fs::canonical(given, nameless);
     paths.insert(nameless ? given : path);
   };
-  for (const std::string& pattern : patterns) {
-    if (fs::is_directory(pattern)) {
-      insert(pattern);
-      continue;
-    }
-    try {
-      for (const fs::path& file : match_files(std::span(&pattern, 1))) insert(file);
-    } catch (const InputError&) {
-      continue;  // no such file
-    }
-  }
+  for (const std::string& pattern : patterns)
+    for (const fs::path& path : paths_of(pattern)) insert(path);
   return paths;
 }
 
@@ -305,7 +303,11 @@ RunSpec with_named_tokenizer(RunSpec spec) {
   return spec;
 }
 
-void match_texts_of_run(const RunConfig& config, ResolutionErrors& errors) {
+void match_inputs_of_run(const RunSpec& spec, ResolutionErrors& errors) {
+  const RunConfig& config = spec.options;
+  if (spec.inputs || has_task(config))
+    return void(errors.note(
+        "task.train", [&] { refuse_own_files(spec.inputs ? *spec.inputs : config.task, config); }));
   match_each("data.train", config.data.train, config, errors);
   match_each("data.validation", config.data.validation, config, errors);
 }

@@ -72,10 +72,10 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides = {});
 /// checks the rules of pretraining.
 void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors);
 
-/// Matches the files of data.train and data.validation. Throws an InputError, or collects it, for a
-/// pattern without files, for a table without the column of the texts, and for files that the run
-/// itself writes.
-void match_texts_of_run(const RunConfig& config, ResolutionErrors& errors);
+/// Matches the files of data.train and data.validation, or of the task. Throws an InputError, or
+/// collects it, for files that the run itself writes, and of texts for a pattern without files and
+/// for a table without the column of the texts.
+void match_inputs_of_run(const RunSpec& spec, ResolutionErrors& errors);
 
 /// The whole resolution: checks the rules of its kind, finds the text files, opens tokenizer and
 /// teacher, and compares with the run in run_dir and with the weights of model.from. Resolves the

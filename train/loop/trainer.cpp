@@ -478,7 +478,8 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
   remove_unfinished(folder);
   log.append_to(folder / "log.txt");
   // From now on patterns may match the log.
-  if (ResolutionErrors thrown; !has_task(options)) match_texts_of_run(options, thrown);
+  ResolutionErrors thrown;
+  match_inputs_of_run(spec, thrown);
 }
 
 void RunSession::require_own_folder() const {
