@@ -139,8 +139,12 @@ void require_whole_groups(const BagParts& parts, const char* what) {
       require_input(
           part == std::string_view(name),
           "{}: the {} '{}' is in the {} part, and by {} in the {} part too; rows of one {} "
-          "belong to one part",
-          bag.place, what, printable(bag.group, 80), name, other->place, part, what);
+          "belong to one part{}",
+          bag.place, what, printable(bag.group, 80), name, other->place, part, what,
+          what == std::string_view("id")
+              ? "; if it is no patient or slide, leave task.columns.id out, or name another column "
+                "in task.columns.group"
+              : "");
     }
   }
 }

@@ -306,7 +306,8 @@ TEST_F(Bags, RowsOfAnIdStayTogether) {
   task_.validation = {table("id,file,label\nP1,bags/s2.h5,a\n", "b.csv")};
   EXPECT_EQ(refusal(),
             "DIR/b.csv:2: the id 'P1' is in the validation part, and by DIR/a.csv:2 in the "
-            "training part too; rows of one id belong to one part");
+            "training part too; rows of one id belong to one part; if it is no patient or slide, "
+            "leave task.columns.id out, or name another column in task.columns.group");
 }
 
 TEST_F(Bags, RefuseLeakageBetweenTables) {
