@@ -406,9 +406,13 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
 }
 
 void refuse_single_bag(const TaskConfig& task, const fs::path& file) {
-  require_input(!are_bag_tables(task, task.train) && !is_bag_file(file),
+  require_input(!is_bag_file(file),
                 "{}: a file of one bag has no label; name the files and their labels in a table, "
                 "such as slides.csv with the columns file and label",
+                printable_path(file));
+  require_input(!learned_bags(task),
+                "{}: the model learned bags of a table; name the files of bags and their labels in "
+                "a table, such as slides.csv with the columns file and label",
                 printable_path(file));
 }
 

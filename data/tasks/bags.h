@@ -51,8 +51,7 @@ std::vector<Bag> read_bags(const TaskConfig& task, const std::vector<std::string
 BagParts part_bags(const TaskConfig& task, std::int64_t seed,
                    Labelled labelled = Labelled::required);
 
-/// Throws an InputError if a file is one bag, or the task's files are tables of bags: it has no
-/// label, which a table must give.
+/// Throws an InputError if a file is one bag, or the model learned bags: a table must give labels.
 void refuse_single_bag(const TaskConfig& task, const std::filesystem::path& file);
 
 /// The width of the features of the first file of task.train, or of the first bag of a table;

@@ -206,8 +206,10 @@ TEST_F(Bags, ATaskOfBagsReadsThemWholeAndOneOfSamplesCutsThem) {
               "'features' is [3, 10, 4], expected [rows, width]");
   write_bytes(folder_ / "rows.pt", "");
   expect_says(message_of([&] { read("rows.pt"); }), "rows.pt: a bag of features is .h5, ");
-  for (const char* name : {"rows.h5", "one.h5", "labelled.h5", "samples.h5"})
-    expect_says(message_of([&] { read(name, Labelled::required); }), "a file of one bag has no");
+  expect_says(message_of([&] { read("rows.h5", Labelled::required); }), "a file of one bag has no");
+  for (const char* name : {"one.h5", "labelled.h5", "samples.h5"})
+    expect_says(message_of([&] { read(name, Labelled::required); }),
+                "the model learned bags of a table; name the files of bags and their labels in a");
   task_.features_folder.reset();
   task_.train = {"samples.h5"};
   for (const char* name : {"rows.h5", "one.h5", "labelled.h5", "samples.h5"}) {
