@@ -141,6 +141,7 @@ void Run::resume() {
     return trained_.initialise(log_, data_.first_value);
   }
   restore_checkpoint(*newest);
+  warn_of_newer_files(checkpoints_.path_of(*newest) / "state.json");
   if (!is_longer()) remove_old();  // a killed run may not have removed them
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
@@ -153,7 +154,6 @@ void Run::restore_checkpoint(std::int64_t step) {
                                    fs::exists(manifest) ? file_checksum(manifest) : "absent");
   RunState saved = RunState::read(folder / "state.json");
   require_same_data(saved);
-  warn_of_newer_files(folder / "state.json");
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
                 "{}: was not written by a run in training.dtype {}",
                 printable_path(folder / "state.json"), config_.training.dtype);
