@@ -15,8 +15,8 @@ Problems validate(const RunConfig& config);
 void require_computable(const RunConfig& config, Device device);
 /// Adds a problem for each of optimizer.groups that does not fit the model.
 void check_groups(const RunConfig& config, Problems& found);
-/// Adds a problem if the warm-up leaves the decay too few steps. No rule of validate(): runs of
-/// earlier versions were trained so.
+/// Adds a problem if the warm-up leaves the decay too few steps. No rule of validate(), which reads
+/// the settings of finished runs too.
 void check_decay(const RunConfig& config, Problems& found);
 /// The problems of validate(), and those of pretraining: it needs text to train on and text to
 /// evaluate on. With `of_files` its texts are those of data.train and data.validation, else the
