@@ -301,7 +301,10 @@ BagParts parts_of_folds(const TaskConfig& task, std::vector<Bag> bags) {
 }  // namespace
 
 bool are_bag_tables(const TaskConfig& task, const std::vector<std::string>& patterns) {
-  if (task.format) return task.format != TaskFormat::hdf5;
+  // A format of tables says nothing of a file of features.
+  const bool features = !patterns.empty() &&
+                        std::ranges::find(endings, last_ending(patterns[0])) != std::end(endings);
+  if (task.format && !features) return task.format != TaskFormat::hdf5;
   return !patterns.empty() && table_format_of(patterns[0]).has_value();
 }
 

@@ -231,6 +231,13 @@ TEST_F(Bags, ATaskOfBagsReadsThemWholeAndOneOfSamplesCutsThem) {
   EXPECT_FALSE(hold_bags(resolved(), Labelled::for_parts));
 }
 
+TEST_F(Bags, AFormatOfTablesIsNotThatOfFeatures) {
+  task_.format = TaskFormat::csv;
+  for (const char* name : {"a.npy", "a.NPY", "b/*.h5", "a.hdf5", "a.safetensors"})
+    EXPECT_FALSE(are_bag_tables(resolved(), {name})) << name;
+  EXPECT_TRUE(are_bag_tables(resolved(), {"slides.txt"}));
+}
+
 TEST_F(Bags, TooFewGroupsForAShareAreRefused) {
   task_.columns.group = "patient";
   task_.validation_fraction = 0.25;
