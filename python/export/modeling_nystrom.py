@@ -516,10 +516,19 @@ def mean_loss(function, logits: Tensor, labels: Tensor, items=None) -> Tensor:
     return total / ((labels != -100).sum().clamp(min=1) if items is None else items)
 
 
+def without_padding(labels: Tensor, mask: Tensor | None) -> Tensor:
+    """The labels, −100 at padding."""
+    if mask is None:
+        return labels
+    labels = labels if labels.is_floating_point() else labels.long()  # bools have no −100
+    return labels.masked_fill(mask == 0, -100)
+
+
 class NystromHead(NystromPreTrainedModel):
     """The encoder and a head, which a subclass adds with add_head and calls in head."""
 
     rows = False  # whether inputs are [b, rows, n], where a sample has several rows
+    by_token = False  # whether each token has a label
     output = outputs.TokenClassifierOutput
 
     def __init__(self, config: NystromConfig):
@@ -553,13 +562,20 @@ class NystromHead(NystromPreTrainedModel):
         out = self.nystromformer(*inputs, return_dict=True, **kwargs)
         logits = self.head(out, inputs[1])
         logits = logits.view(len(input_ids), -1) if self.rows else logits
-        labels = self.targets(labels, inputs[1])
-        loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
+        loss = None
+        if labels is not None:
+            counted, items = self.targets(labels, inputs[1]), num_items_in_batch
+            if counted is not labels and items is not None:  # Trainer counts padding's labels too
+                kept, given = ((x != -100).sum().clamp(min=1) for x in (counted, labels))
+                items = items * kept / given
+            loss = self.loss(logits, counted, items)
         return self.output(loss=loss, logits=logits, hidden_states=out.hidden_states)
 
     def targets(self, labels, mask):
-        """The labels that the loss counts."""
-        return labels
+        """The labels that the loss counts: without those at padding, if that has no rows."""
+        options = self.config.options
+        distances = options.positions == "rope" or options.attention.window is not None
+        return without_padding(labels, mask) if self.by_token and distances else labels
 
     def pooled(self, out, mask) -> Tensor:
         """The vector of each row that a head of whole texts reads."""
@@ -578,6 +594,7 @@ class NystromHead(NystromPreTrainedModel):
 
 
 class NystromForMaskedLM(NystromHead):
+    by_token = True
     output = outputs.MaskedLMOutput
     _tied_weights_keys = {
         "cls.predictions.decoder.weight": "nystromformer.embeddings.word_embeddings.weight",
@@ -628,7 +645,7 @@ class NystromForPreTraining(NystromHead):
         return layers["dense_prediction"](x)[..., 0]
 
     def targets(self, labels, mask):
-        return labels if labels is None or mask is None else labels.masked_fill(mask == 0, -100)
+        return without_padding(labels, mask)
 
     def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
         chosen = labels != -100
@@ -685,6 +702,8 @@ class NystromForSequenceClassification(NystromHead):
 
 
 class NystromForTokenClassification(NystromHead):
+    by_token = True
+
     def add_head(self, config: NystromConfig, width: int):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(width, config.num_labels)

@@ -200,11 +200,12 @@ def make_masks(length, rows, holes):
     return masks if rows is None else masks.reshape(-1, rows, length)
 
 
-def make_labels(head, shape, mask):
+def make_labels(head, shape, mask, counted):
+    """Labels; of tokens also at padding, unless its rows are `counted`."""
     if head in ("MaskedLM", "PreTraining", "TokenClassification"):
         classes = VOCAB if head == "MaskedLM" else HEADS[head][1]
         chosen = torch.rand(shape) < 0.4
-        if mask is not None and head != "PreTraining":  # whose loss leaves padding out
+        if mask is not None and head != "PreTraining" and counted:
             chosen = chosen & (mask == 1)
         chosen[0, 0] = True
         return {"labels": torch.where(chosen, torch.randint(classes, shape), -100)}
@@ -237,7 +238,7 @@ def make_batch(name, head, length, masked):
             batch["token_type_ids"] = torch.randint(types, shape)
     if head == "Model" and "features" in batch:
         batch["loss_weights"] = torch.randn(shape[0], WIDTH)
-    return batch | make_labels(head, shape, mask)
+    return batch | make_labels(head, shape, mask, not counts_places(name))
 
 
 def batches(name, head):
@@ -512,6 +513,14 @@ def check_extensions(check, scratch):
     loss = torch.nn.functional.binary_cross_entropy_with_logits(model(**inputs).logits, labels)
     got = model(**inputs, labels=labels).loss
     check(torch.allclose(got, loss), "label sets are inferred from floating labels")
+    other = "PreTraining"
+    told = load(make_folder(scratch / "told", "defaults", other), other).eval()
+    batch = make_batch("defaults", other, LENGTH, True)
+    labels = batch.pop("labels").clamp(min=0)  # at padding too
+    items, bools = labels.numel(), labels.bool()
+    losses = [told(**batch, labels=labels).loss, told(**batch, labels=bools).loss]
+    losses.append(told(**batch, labels=labels, num_items_in_batch=items).loss)
+    check(torch.allclose(losses[0], torch.stack(losses)), f"Trainer's count and bools: {losses}")
     for name, value in {"position_ids": inputs["input_ids"], "output_attentions": True}.items():
         try:
             model(**inputs, **{name: value})
