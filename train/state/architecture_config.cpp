@@ -84,12 +84,18 @@ void read_rope_parameters(const Reader& reader, ModelConfig& config) {
       reader.fail_type(key, "an object or null", *value);
   }
   const json* scaling = reader.find("rope_scaling");
-  // Older files say `type`.
-  const auto is_default = [](const json& of) {
-    return of.value("rope_type", of.value("type", json())) == "default";
+  const auto is_default = [](json of) {  // and nothing else; older files say `type`
+    const bool named = of.value("rope_type", of.value("type", json())) == "default";
+    of.erase("rope_type");
+    of.erase("type");
+    return named && of.empty();
   };
   if (scaling != nullptr && !scaling->is_null() && !is_default(*scaling))
-    reader.fail("rope_scaling", "scaled rotary positions are not read; the model would be another");
+    reader.fail(
+        "rope_scaling",
+        fmt::format("expected null or {{\"rope_type\": \"default\"}}, got {}; the model would "
+                    "be another",
+                    printable(scaling->dump(), 60)));
   const json* all = reader.find("rope_parameters");
   if (all == nullptr || all->is_null()) return;
   for (const auto& [type, options] : all->items()) {

@@ -130,9 +130,11 @@ TEST(ModernBertConfig, RefusesWhatWouldBeAnotherModel) {
             "biases everywhere or nowhere");
   EXPECT_EQ(error_of({{"decoder_bias", false}}),
             "config.json: decoder_bias: expected true, got false; nystrom's decoder has a bias");
-  EXPECT_EQ(error_of({{"rope_scaling", {{"factor", 4}}}}),
-            "config.json: rope_scaling: scaled rotary positions are not read; the model would be "
-            "another");
+  for (const json& scaling :
+       {json{{"factor", 4}}, json{{"rope_type", "default"}, {"rope_theta", 9}}})
+    EXPECT_EQ(error_of({{"rope_scaling", scaling}}),
+              "config.json: rope_scaling: expected null or {\"rope_type\": \"default\"}, got " +
+                  scaling.dump() + "; the model would be another");
   EXPECT_EQ(error_of({{"rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}}}),
             "config.json: rope_parameters.full_attention.rope_type: expected default, got "
             "\"yarn\"; the model would be another");
