@@ -66,6 +66,9 @@ class Run:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: got {value!r}, but a finished run does not change")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name}: cannot be deleted; a finished run does not change")
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Run, (self._path, self.steps, self.best_step, self.best_value, self.metric)
 
@@ -86,7 +89,10 @@ class Run:
         return load(self, **options)
 
     def _records(self) -> list[dict[str, Any]]:
-        with open(os.path.join(self._path, "metrics.jsonl"), encoding="utf-8") as file:
+        path = os.path.join(self._path, "metrics.jsonl")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise InputError(f"{path!r}: is not a regular file")  # a FIFO would block
+        with open(path, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
     def __fspath__(self) -> str:

@@ -5,6 +5,7 @@ import copy
 import io
 import json
 import logging
+import os
 import pickle
 import shutil
 import sys
@@ -45,6 +46,14 @@ def test_a_finished_run_does_not_change():
     run = nystrom.Run("runs/a", 3, None, None, "loss")
     with pytest.raises(AttributeError, match="steps: got 4, but a finished run does not change"):
         run.steps = 4
+    with pytest.raises(AttributeError, match="steps: cannot be deleted; a finished run does not"):
+        del run.steps
+
+
+def test_a_fifo_in_the_place_of_the_records_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    with pytest.raises(nystrom.InputError, match="metrics.jsonl': is not a regular file"):
+        nystrom.Run(str(tmp_path), 3, None, None, "loss").history
 
 
 def test_the_history_is_a_table(config):
