@@ -229,16 +229,25 @@ ModelConfig read_architecture(Reader& reader, const Architecture& architecture) 
   return config;
 }
 
-void read_head_options(Reader& reader, ModelConfig& config) {
+void read_head_options(Reader& reader, ModelConfig& config, bool own) {
   if (config.positions != Positions::rope) return;
-  std::string pooling = "cls";
-  reader(pooling, "classifier_pooling");
-  if (pooling != "cls" && pooling != "mean")
-    reader.fail("classifier_pooling",
-                fmt::format("expected cls or mean, got {}", printable(pooling)));
-  config.pooling = pooling == "mean" ? Pooling::mean : Pooling::first;
-  reader(config.transform_act, "classifier_activation");
-  read_bias(reader, bias_of_head, config);
+  const auto read = [&](const auto& option) {
+    try {
+      option();
+    } catch (const InputError&) {
+      if (own) throw;
+    }
+  };
+  read([&] {
+    std::string pooling = "cls";
+    reader(pooling, "classifier_pooling");
+    if (pooling != "cls" && pooling != "mean")
+      reader.fail("classifier_pooling",
+                  fmt::format("expected cls or mean, got {}", printable(pooling)));
+    config.pooling = pooling == "mean" ? Pooling::mean : Pooling::first;
+  });
+  read([&] { reader(config.transform_act, "classifier_activation"); });
+  read([&] { read_bias(reader, bias_of_head, config); });
 }
 
 void write_architecture(json_fields::Writer& writer, ModelConfig config,

@@ -43,8 +43,9 @@ void transformers_fields(V& v, ModelConfig& config) {
 ModelConfig read_architecture(json_fields::Reader& reader, const Architecture& architecture);
 
 /// Reads the options of the heads, beside those of check_fixed_options, into what read_architecture
-/// returned. Throws an InputError for those that nystrom lacks.
-void read_head_options(json_fields::Reader& reader, ModelConfig& config);
+/// returned. Throws an InputError for those that nystrom lacks if the model has the folder's `own`
+/// head; a new head has them as it begins.
+void read_head_options(json_fields::Reader& reader, ModelConfig& config, bool own);
 
 /// Writes the keys that both read, the inverse.
 void write_architecture(json_fields::Writer& writer, ModelConfig config,

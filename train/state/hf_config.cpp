@@ -240,7 +240,7 @@ ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
 ModelConfig with_head(ModelConfig config, Reader& reader, const Architecture* architecture) {
   config.head = read_head(reader, architecture);
   if (architecture != nullptr) check_fixed_options(reader, config.head);
-  if (architecture != nullptr && config.head != Head::none) read_head_options(reader, config);
+  if (architecture != nullptr && config.head != Head::none) read_head_options(reader, config, true);
   if (config.head == Head::sequence_classification || config.head == Head::token_classification) {
     config.labels = read_labels(reader);
     read_problem_type(reader, config);
@@ -260,11 +260,7 @@ ModelConfig parse_keys(std::string_view text, const std::string& source, HeadUse
   config.head = Head::none;
   config.bos_token_id = read_idle_id(reader, "bos_token_id");
   config.eos_token_id = read_idle_id(reader, "eos_token_id");
-  try {
-    // A new head has those of the folder that it can have.
-    if (architecture != nullptr) read_head_options(reader, config);
-  } catch (const InputError&) {  // which with_head tells where the folder's own head is read
-  }
+  if (architecture != nullptr) read_head_options(reader, config, false);
   if (use == HeadUse::discarded) return config;
   try {
     return with_head(config, reader, architecture);

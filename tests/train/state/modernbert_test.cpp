@@ -124,6 +124,12 @@ TEST(ModernBertConfig, OptionsOfAHeadMatterWhereThereIsOne) {
   }
 }
 
+TEST(ModernBertConfig, OptionsOfANewHeadAreReadBesideThoseThatItCannotHave) {
+  json bare = small({{"classifier_pooling", "max"}, {"classifier_activation", "relu"}});
+  bare["architectures"] = json::array({"ModernBertModel"});
+  EXPECT_EQ(read(bare).transform_act, Activation::relu);
+}
+
 TEST(ModernBertConfig, RefusesWhatWouldBeAnotherModel) {
   EXPECT_EQ(error_of({{"norm_bias", true}}),
             "config.json: norm_bias: is true, and attention_bias is false; nystrom's encoders have "
