@@ -223,11 +223,12 @@ void add_dense(WeightSource& source, const SentenceModules& modules) {
     const ModelWeights weights = ModelWeights::open(folder);
     std::vector<std::string> expected = {"linear.bias", "linear.weight"};
     if (!bias) expected.erase(expected.begin());
-    require_input(weights.names() == expected,
-                  "{}: the weights are {}; expected {}, as its config.json has bias {}",
-                  printable_path(folder),
-                  printable(fmt::format("{}", fmt::join(weights.names(), ", ")), 200),
-                  fmt::join(expected, " and "), bias);
+    const std::vector<std::string> names = weights.names();
+    require_input(
+        names == expected, "{}: the weights are {}; expected {}, as its config.json has bias {}",
+        printable_path(folder),
+        names.empty() ? "none" : printable(fmt::format("{}", fmt::join(names, ", ")), 200),
+        fmt::join(expected, " and "), bias);
     const Tensor weight = weights.read("linear.weight");
     const Shape& shape = weight.shape();
     require_input(shape.rank() == 2 && (inputs == 0 || shape[1] == inputs),

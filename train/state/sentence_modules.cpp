@@ -149,7 +149,7 @@ void add_dense(SentenceModules& result, const fs::path& folder) {
                 width);
   result.embedding.dense.push_back({width, read_activation(root, file)});
   result.dense.push_back({folder, member<std::int64_t>(root, "in_features", 0, file),
-                          member(root, "bias", true, file)});
+                          member(root, "bias", !root.contains("bias"), file)});
 }
 
 /// Whether an option of the encoder changes nothing that nystrom computes.
