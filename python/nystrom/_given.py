@@ -129,9 +129,9 @@ class GivenData:
         """A message that names rows as the caller gave them, and not by the lines of a file."""
         folder = re.escape(f"{self.folder}/")
         return re.sub(
-            rf"(?:{folder})?(rows-[0-9a-f]{{16}})/rows(?:-\d+)?\.jsonl:(\d+)",
+            rf"(?:{folder})?(rows-[0-9a-f]{{16}})/rows(?:-\d+)?\.jsonl(?::(\d+))?",
             lambda place: (
-                f"{self._names[place[1]]}, row {int(place[2]) - 1}"
+                self._names[place[1]] + (f", row {int(place[2]) - 1}" if place[2] else "")
                 if place[1] in self._names
                 else place[0]
             ),

@@ -201,6 +201,12 @@ def test_a_label_that_no_row_has_is_of_the_same_type(labels, task):
     assert nystrom.finetune(task, train=rows, validation=rows).load().labels == labels
 
 
+def test_rows_of_one_label_are_named_as_they_were_given(task):
+    rows = [(text, "calm") for text, _ in ROWS]
+    with pytest.raises(nystrom.InputError, match="^train: all labels are 'calm'"):
+        nystrom.finetune(task, train=rows, validation=ROWS)
+
+
 @pytest.mark.parametrize("other", ["1", 1.0, True])
 def test_labels_of_several_types_are_refused(task, other):
     rows = [("the sea", 1), ("pale stars", other)]
