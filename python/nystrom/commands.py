@@ -365,6 +365,8 @@ def _files(
 def _paths(given: Any, name: str) -> str | list[str]:
     """A path, or several."""
     if isinstance(given, (list, tuple)) and name == "minimal_pairs":
+        if not given:
+            raise InputError("minimal_pairs: got no files; name one or several")
         return [path_of(each) for each in given]
     return path_of(given)
 

@@ -132,6 +132,7 @@ def test_vectors_are_evaluated_by_pairs_and_classes(model):
     [
         ({}, "got nothing; give one of data, pairs, retrieval, classify, minimal_pairs"),
         ({"minimal_pairs": "pairs.jsonl", "text": "good"}, "minimal_pairs reads files with col"),
+        ({"minimal_pairs": []}, "minimal_pairs: got no files; name one or several"),
         ({"data": ROWS, "pairs": ROWS}, "got data and pairs; give one of"),
         ({"classify": ROWS}, "classify and test go together"),
         ({"data": "missing.tsv"}, "'missing.tsv' matches no file"),
