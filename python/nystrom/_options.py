@@ -21,12 +21,13 @@ _dtypes = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf
 
 def require_numbers(**values: Any) -> None:
     """Throws a TypeError for what is no whole number, or of a threshold no number; and for a bool,
-    which Python takes for one. None stands for no limit."""
+    which Python takes for one. None stands for no limit where there may be none."""
     for name, value in values.items():
         kind, method = "whole number", "__index__"
         if name == "threshold":
             kind, method = "number", "__float__"
-        if isinstance(value, bool) or not (value is None or hasattr(value, method)):
+        unlimited = value is None and name in ("dimensions", "max_length", "top_k", "threshold")
+        if isinstance(value, bool) or not (unlimited or hasattr(value, method)):
             raise TypeError(f"{name}: got {value!r}, expected a {kind}")
 
 

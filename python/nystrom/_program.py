@@ -41,7 +41,7 @@ def run(
     for option in options:
         arguments += ["--set", option]
     for name, value in flags.items():
-        if name in _numbers:
+        if name in _numbers and value is not None:
             require_numbers(**{_renamed.get(name, name): value})
         flag = f"--{name.replace('_', '-')}"
         if value is True:

@@ -255,6 +255,8 @@ def test_wrong_options_are_in_the_words_of_python(trained, tmp_path):
     assert "--" not in str(raised.value) and "length" in str(raised.value)
     with pytest.raises(TypeError, match="top_k: got False, expected a whole number"):
         nystrom.search(trained, CORPUS, "ships", top_k=False)
+    with pytest.raises(TypeError, match="threads: got None, expected a whole number"):
+        nystrom.pretrain({}, threads=None)
 
 
 # https://github.com/tensorflow/tensorflow/pull/21662
