@@ -306,8 +306,8 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
     std::vector<std::int64_t> lengths;
     for (std::int64_t i = begin; i < std::min(begin + window, size); ++i)
       lengths.push_back(dataset_->length(i));
-    for (auto& batch : batches_by_length(lengths, options.equal_lengths, options.micro_batch_size,
-                                         most_rows)) {
+    for (auto& batch :
+         batches_by_length(lengths, options.equal_lengths, options.micro_batch_size, most_rows)) {
       for (std::int64_t& sample : batch) sample += begin;
       batches_.push_back(std::move(batch));
     }

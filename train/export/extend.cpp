@@ -91,9 +91,8 @@ void set_layers(ModelConfig& config, const ConvertOptions& options) {
                 options.keep_exact.empty()
                     ? ""
                     : fmt::format("--keep-exact {}: ", printable(options.keep_exact, 40)),
-                options.keep_exact.empty()
-                    ? ": each has a window, and takes long texts as it is"
-                    : "; leave one out, or use nystrom extend");
+                options.keep_exact.empty() ? ": each has a window, and takes long texts as it is"
+                                           : "; leave one out, or use nystrom extend");
 }
 
 void set_convolution(ModelConfig& config, const ConvertOptions& options, const std::string& where) {

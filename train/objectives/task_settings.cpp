@@ -53,9 +53,10 @@ std::vector<std::string> overrides_in(const ModelFolder& folder) {
   for (const auto& [name, value] : task.items()) {
     const bool pairs = name == pairs_key, bags = name == bags_key;
     const auto kinds = task.is_object() ? kinds_of.find(name) : kinds_of.end();
-    require_input(kinds != kinds_of.end() && (pairs || bags ? value.is_boolean() : !value.is_structured()),
-                  "{}: {}: holds the unknown option {}; export the model again",
-                  printable_path(folder.path / "config.json"), task_key, printable(name));
+    require_input(
+        kinds != kinds_of.end() && (pairs || bags ? value.is_boolean() : !value.is_structured()),
+        "{}: {}: holds the unknown option {}; export the model again",
+        printable_path(folder.path / "config.json"), task_key, printable(name));
     const bool applies = own && std::ranges::find(kinds->second, *own) != kinds->second.end() &&
                          (name != "threshold" || folder.config.multi_label);
     if (!applies || bags) continue;

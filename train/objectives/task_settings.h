@@ -36,8 +36,8 @@ inline constexpr const char* task_key = "nystrom_task";
 void require_task_or_text(const ModelFolder& folder);
 
 /// The options of a folder's task that decide its predictions, for the config.json of what is made
-/// of it: whether texts have pairs and features are bags, the threshold of labels, how long texts are read, answers
-/// limited and of whole words, and words cut. Empty without a task.
+/// of it: whether texts have pairs and features are bags, the threshold of labels, how long texts
+/// are read, answers limited and of whole words, and words cut. Empty without a task.
 nlohmann::ordered_json kept_task(const ModelFolder& folder);
 
 /// Whether a file describes the task of a folder's model: `given`, config.yaml in the folder, or
