@@ -128,19 +128,20 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
                                        std::int64_t sequence_length) {
   require(task.kind == TaskKind::features, "read_features: the task is not of features");
   require_input(!source.patterns.empty(), "the task names no files to read");
+  // A model that learned samples takes no more rows of a bag.
+  const bool bags_alone = learned_bags(task);
+  const bool unknown = !task.learned_bags && task.train.empty();
+  const std::int64_t longest = bags_alone || unknown ? unlimited : sequence_length;
   if (are_bag_tables(task, source.patterns)) {
     std::vector<Bag> bags = nystrom::read_bags(task, source.patterns, labelled), taken;
     for (std::size_t i = 0; i < bags.size(); ++i)
       if (source.takes(static_cast<std::int64_t>(i))) taken.push_back(std::move(bags[i]));
-    return of_bags(task, taken, labelled, labels);
+    return of_bags(task, taken, labelled, labels, {}, longest);
   }
   const std::vector<std::filesystem::path> paths = match_files(source.patterns);
   if (labelled == Labelled::required) refuse_single_bag(task, paths[0]);
-  // A model that learned samples takes no more rows of a bag.
-  const bool whole = learned_bags(task);
-  if (whole || is_bag_file(paths[0]))
-    return of_bags(task, bags_of_files(paths), labelled, labels, {},
-                   whole ? unlimited : sequence_length);
+  if (bags_alone || is_bag_file(paths[0]))
+    return of_bags(task, bags_of_files(paths), labelled, labels, {}, longest);
   TaskDataset data(task);
   std::int64_t number = 0;  // over all files
   for (const auto& path : paths)

@@ -139,7 +139,7 @@ void add_bags_warning(CheckReport& report, const RunSpec& spec) {
   if (!has_labels && !reads_features(spec.options)) return;
   const TaskConfig task = has_labels ? resolve_task(spec.options.task) : *spec.inputs;
   if (task.kind == TaskKind::features &&
-      hold_bags(task, task.train, has_labels ? Labelled::required : Labelled::for_parts))
+      hold_bags(task, has_labels ? Labelled::required : Labelled::for_parts))
     report.warnings.push_back(
         fmt::format("bags are read whole: what is planned is for {} rows (data.sequence_length), "
                     "with --data for the longest bag",

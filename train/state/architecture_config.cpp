@@ -102,10 +102,11 @@ void read_rope_parameters(const Reader& reader, ModelConfig& config) {
     const std::string where = "rope_parameters." + printable(type);
     if ((type != "full_attention" && type != "sliding_attention") || !options.is_object())
       reader.fail(where, "expected the objects full_attention and sliding_attention");
-    if (options.value("rope_type", json("default")) != "default")
+    const json kind = options.value("rope_type", options.value("type", json("default")));
+    if (kind != "default")
       reader.fail(where + ".rope_type",
                   fmt::format("expected default, got {}; the model would be another",
-                              json_fields::shown(options["rope_type"])));
+                              json_fields::shown(kind)));
     const json theta = options.value("rope_theta", json());
     if (theta.is_null()) continue;
     if (!theta.is_number() || !positive.contains(theta.get<double>()))
