@@ -180,15 +180,15 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed, Labelled l
   }
   std::vector<bool> held;
   for (const std::size_t group : groups.of_example) held.push_back(chosen[group]);
+  if (std::ranges::find(held, true) != held.end()) return held;
   const bool bags = task.kind == TaskKind::features && hold_bags(task, labelled);
-  require_input(std::ranges::find(held, true) != held.end(),
-                "task.validation_fraction {}: of {} examples, {} of them {}, it holds none "
-                "out: each label keeps one to train on; give more examples or a larger fraction",
-                fraction, held.size(), groups.all.size(),
-                task.columns.group ? "in different groups"
-                : bags             ? "of different ids and features"
-                                   : "different");
-  return held;
+  throw InputError(fmt::format(
+      "task.validation_fraction {}: of {} examples, {} of them {}, it holds none out: each label "
+      "keeps one to train on; give more examples or a larger fraction",
+      fraction, held.size(), groups.all.size(),
+      task.columns.group ? "in different groups"
+      : bags             ? "of different ids and features"
+                         : "different"));
 }
 
 }  // namespace
