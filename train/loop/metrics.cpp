@@ -86,6 +86,11 @@ std::optional<double> StepMeans::accuracy() const {
   return accuracy_ ? std::optional(*accuracy_ / static_cast<double>(finite_)) : std::nullopt;
 }
 
+std::ifstream open_records(const std::filesystem::path& path) {
+  std::error_code absent;
+  return std::filesystem::is_regular_file(path, absent) ? std::ifstream(path) : std::ifstream();
+}
+
 RecordFile::RecordFile(std::filesystem::path path, Log& log,
                        std::optional<std::int64_t> resumed_step)
     : path_(std::move(path)), log_(log) {
@@ -98,10 +103,7 @@ RecordFile::RecordFile(std::filesystem::path path, Log& log,
 void RecordFile::roll_back(std::int64_t last_step, std::int64_t last_evaluation) {
   descriptor_.close();
   require_no_link(path_);
-  std::error_code absent;
-  std::ifstream old;
-  if (std::filesystem::is_regular_file(path_, absent)) old.open(path_);  // a FIFO would block
-  if (old.is_open()) {
+  if (std::ifstream old = open_records(path_); old.is_open()) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
       const auto record =

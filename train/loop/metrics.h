@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +44,9 @@ class StepMeans {
   double loss_ = 0, seconds_ = 0;
   std::optional<double> accuracy_;
 };
+
+/// A file of a run's records, to read; not open if absent, or a FIFO, which would block.
+std::ifstream open_records(const std::filesystem::path& path);
 
 /// A file to which whole records are appended. A full disk loses records but never stops the run. A
 /// record that cannot be written leaves no partial line. The log gets one warning until a record is

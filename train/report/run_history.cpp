@@ -67,14 +67,8 @@ void add_record(RunHistory& run, const std::string& line, const std::string& sou
   run.steps = step;
 }
 
-/// Opens a file of the run; not a FIFO, which would block.
-std::ifstream opened(const fs::path& path) {
-  std::error_code absent;
-  return fs::is_regular_file(path, absent) ? std::ifstream(path) : std::ifstream();
-}
-
 void read_metrics(RunHistory& run) {
-  std::ifstream file = opened(run.path / "metrics.jsonl");
+  std::ifstream file = open_records(run.path / "metrics.jsonl");
   if (!file.is_open())
     return run.notes.push_back("there is no metrics.jsonl yet: no step was recorded");
   std::size_t number = 0, damaged = 0;
@@ -103,7 +97,7 @@ std::optional<std::string> warning_in(const std::string& line) {
 }
 
 void read_log(RunHistory& run) {
-  std::ifstream file = opened(run.path / "log.txt");
+  std::ifstream file = open_records(run.path / "log.txt");
   std::deque<std::string> end;
   std::map<std::string, std::size_t> places;  // of different warnings
   std::int64_t left_out = 0;
