@@ -118,18 +118,18 @@ void read_rope_parameters(const Reader& reader, ModelConfig& config) {
   }
 }
 
-constexpr const char* bias_keys[] = {"attention_bias", "mlp_bias", "norm_bias", "classifier_bias"};
-constexpr const char* bias_of_head = bias_keys[3];
+constexpr const char* encoder_biases[] = {"attention_bias", "mlp_bias", "norm_bias"};
+constexpr const char* bias_of_head = "classifier_bias";
 
 /// Reads whether there are biases, of which `key` must say the same as the first key.
 void read_bias(Reader& reader, const char* key, ModelConfig& config) {
   bool bias = false;
   reader(bias, key);
-  if (key == bias_keys[0]) config.bias = bias;
+  if (key == encoder_biases[0]) config.bias = bias;
   if (bias != config.bias)
     reader.fail(key, fmt::format("is {}, and {} is {}; nystrom's encoders have biases everywhere "
                                  "or nowhere",
-                                 bias, bias_keys[0], config.bias));
+                                 bias, encoder_biases[0], config.bias));
 }
 
 /// Reads the options of ModernBERT's encoder that no other has.
@@ -148,8 +148,7 @@ void read_modernbert(Reader& reader, ModelConfig& config) {
   read_rope_parameters(reader, config);
   if (!config.local_rope_theta) config.local_rope_theta = config.rope_theta;
   read_window_layers(reader, config);
-  for (const char* key : bias_keys)
-    if (key != bias_of_head) read_bias(reader, key, config);
+  for (const char* key : encoder_biases) read_bias(reader, key, config);
 }
 
 /// Writes the keys of ModernBERT alone, in the form that all versions of transformers read.
@@ -161,7 +160,8 @@ void write_modernbert(json_fields::Writer& writer, const ModelConfig& config) {
   std::int64_t every = 1;
   while (every < config.num_hidden_layers && config.has_window(every)) ++every;
   write(every, "global_attn_every_n_layers");
-  for (const char* key : bias_keys) write(config.bias, key);
+  for (const char* key : encoder_biases) write(config.bias, key);
+  write(config.bias, bias_of_head);
   write(true, "decoder_bias");
   write(config.transform_activation(), "classifier_activation");
   write(std::string(config.pooling == Pooling::mean ? "mean" : "cls"), "classifier_pooling");
