@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/support/errors.h"
 #include "tests/support/named.h"
 #include "train/loop/train_step.h"
@@ -128,14 +130,30 @@ MemoryPlan simple_plan() {
   return plan;  // activations are 1010 + 100 b
 }
 
+/// Compares the plan with what two steps on a batch of 5 take above the `before` bytes.
+void expect_planned(const RunConfig& config, std::int64_t before, const Batch& batch,
+                    const std::function<Var(const Model&, RunContext)>& loss) {
+  Arena& arena = Arena::of(cpu_device);
+  Model model(config.model);
+  model.parameters().allocate(DType::f32, StoreMode::training);
+  model.parameters().initialise(1, 0.02);
+  Optimizer optimizer(model.parameters(), config.optimizer);
+  arena.reset_peak();
+  StepOptions options;
+  const auto of_part = [&](std::size_t, const RunContext& run) { return loss(model, run); };
+  for (options.step = 1; options.step <= 2; ++options.step)
+    optimizer_step(optimizer, {&batch, 1}, of_part, options);
+  const auto measured = static_cast<double>(arena.statistics().peak_in_use_bytes - before);
+  EXPECT_NEAR(static_cast<double>(plan_memory(config, 1).total(5)), measured, 0.1 * measured);
+}
+
 TEST(MemoryPlan, OfMaskedFeaturesIsWithinATenthOfWhatIsMeasured) {
   RunConfig config = config_of();
   config.model.head = Head::masked_features;
   config.model.norm = Norm::pre;
   config.model.positions = Positions::none;
   config.model.embed_dim = 200;
-  Arena& arena = Arena::of(cpu_device);
-  const std::int64_t before = arena.statistics().in_use_bytes;
+  const std::int64_t before = Arena::of(cpu_device).statistics().in_use_bytes;
   Batch batch;
   batch.input.features = Tensor::full({5, 128, 200}, 0.5, DType::f32);
   batch.sample_ids = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 4}, {5});
@@ -143,19 +161,9 @@ TEST(MemoryPlan, OfMaskedFeaturesIsWithinATenthOfWhatIsMeasured) {
   for (std::int64_t i = 0; i < 5 * 128; ++i)
     if (i % 128 < 19) rows.push_back(i);
   const Tensor targets = Tensor::zeros({std::ssize(rows), 200}, DType::f64);
-  Model model(config.model);
-  model.parameters().allocate(DType::f32, StoreMode::training);
-  model.parameters().initialise(1, 0.02);
-  Optimizer optimizer(model.parameters(), config.optimizer);
-  arena.reset_peak();
-  StepOptions options;
-  const auto loss = [&](std::size_t, const RunContext& run) {
+  expect_planned(config, before, batch, [&](const Model& model, const RunContext& run) {
     return model.masked_features(batch.input, rows, targets, 1, run);
-  };
-  for (options.step = 1; options.step <= 2; ++options.step)
-    optimizer_step(optimizer, {&batch, 1}, loss, options);
-  const auto measured = static_cast<double>(arena.statistics().peak_in_use_bytes - before);
-  EXPECT_NEAR(static_cast<double>(plan_memory(config, 1).total(5)), measured, 0.1 * measured);
+  });
 }
 
 /// Plan and measurement of a task, whose loss is the cross-entropy of `labels`.
@@ -164,28 +172,17 @@ void expect_planned(RunConfig config, const Tensor& labels) {
   config.task.train = {"train.tsv"};
   config.model.head = head_of(*config.task.kind);
   const std::int64_t n = config.data.sequence_length;
-  Arena& arena = Arena::of(cpu_device);
-  const std::int64_t before = arena.statistics().in_use_bytes;
+  const std::int64_t before = Arena::of(cpu_device).statistics().in_use_bytes;
   Batch batch;
   if (config.model.embed_dim)
     batch.input.features = Tensor::full({5, n, *config.model.embed_dim}, 0.5, DType::f32);
   else
     batch.input.input_ids = Tensor::full({5, n}, 7, DType::i64);
   batch.sample_ids = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 4}, {5});
-  Model model(config.model);
-  model.parameters().allocate(DType::f32, StoreMode::training);
-  model.parameters().initialise(1, 0.02);
-  Optimizer optimizer(model.parameters(), config.optimizer);
-  arena.reset_peak();
-  StepOptions options;
-  const auto loss = [&](std::size_t, RunContext run) {
+  expect_planned(config, before, batch, [&](const Model& model, RunContext run) {
     run.logits_only = true;
     return classification_loss(model(batch.input, run).logits, labels, 1);
-  };
-  for (options.step = 1; options.step <= 2; ++options.step)
-    optimizer_step(optimizer, {&batch, 1}, loss, options);
-  const auto measured = static_cast<double>(arena.statistics().peak_in_use_bytes - before);
-  EXPECT_NEAR(static_cast<double>(plan_memory(config, 1).total(5)), measured, 0.1 * measured);
+  });
 }
 
 TEST(MemoryPlan, OfATaskCountsItsHeadAndItsLabels) {
