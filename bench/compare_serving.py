@@ -60,7 +60,8 @@ def texts_of(folder, length, count):
 
 def export_model(program, folder, name, auto_class, own_class, extra, *words):
     """What `nystrom export … WORDS` makes of an untrained model with the tokenizer of a fixture.
-    `auto_class` is transformers' class that loads `own_class`, and `extra` more keys of config.json.
+    `auto_class` is the class of transformers that loads `own_class`, and `extra` more keys of
+    config.json.
     """
     import transformers
 
