@@ -47,11 +47,11 @@ std::optional<std::pair<SkipReason, std::int64_t>> find_fault(const TextPiece& p
                    piece.line + count_lines(piece.text.substr(0, bad)));
 }
 
-/// The position to cut `text`, which has more than `limit` bytes: after white space if possible,
-/// else between characters.
+/// The position to cut `text`, which has more than `limit` bytes: before white space if possible,
+/// else between characters. Tokenizers of bytes keep a space with the word behind it.
 std::size_t cut_position(std::string_view text, std::size_t limit) {
   const std::size_t space = text.find_last_of(white_space, limit - 1);
-  if (space != text.npos) return space + 1;
+  if (space != text.npos && space > 0) return space;
   std::size_t cut = limit;
   while (cut > limit - 3 && is_utf8_continuation(text[cut])) --cut;
   return cut;
@@ -122,7 +122,7 @@ class PlainPieces : public FilePieces {
     if (documents_ != Documents::blank_lines) return at;
     const std::size_t word = view.find_last_not_of(white_space, at - 1);
     const bool ends_line =
-        word != view.npos && view.substr(word, at - word).find('\n') != view.npos;
+        word != view.npos && view.substr(word, at + 1 - word).find('\n') != view.npos;
     return ends_line ? word + 1 : at;
   }
 

@@ -101,7 +101,7 @@ class TextReader {
  public:
   static constexpr std::size_t default_piece_bytes = std::size_t{1} << 20;
 
-  /// Longer documents are returned in pieces of at most `piece_bytes`, cut after white space if
+  /// Longer documents are returned in pieces of at most `piece_bytes`, cut before white space if
   /// possible.
   TextReader(std::vector<std::filesystem::path> files, TextForm form,
              std::size_t piece_bytes = default_piece_bytes);

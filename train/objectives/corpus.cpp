@@ -139,41 +139,51 @@ fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
   return fs::path(config.data.cache) / ("tokens-" + cache_name(key));
 }
 
-/// The text that data.validation_fraction holds out. It counts documents, or, where files are
-/// documents and a source has too few of them, stretches of documents. Of each 1 / fraction parts
-/// it holds one: a text of that length has one, and which does not depend on what follows.
+/// The text that data.validation_fraction holds out. In each source it counts documents, or, where
+/// files are documents and a source has too few of them, stretches of documents. Of each
+/// 1 / fraction parts it holds one: a source of that length has one, and which does not depend on
+/// what follows.
 class HeldOutText {
  public:
   HeldOutText(const RunConfig& config, const CorpusFiles& files)
       : fraction_(files.validation.empty() ? config.data.validation_fraction.value_or(0) : 0),
         key_(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull)) {
-    if (config.data.documents != Documents::files) return;
-    std::uintmax_t bytes = 0;
+    if (fraction_ == 0) return;
+    constexpr double stretches = 4;  // held out of a small source
     for (const auto& [source, texts] : files.train) {
       bool tables = false;
+      std::uintmax_t bytes = 0;
       for (const fs::path& file : texts) {
+        source_of_[file] = &source;
         bytes += fs::file_size(file);
         tables |= table_format_of(file).has_value();
       }
-      stretches_ |= !tables && static_cast<double>(texts.size()) * fraction_ < 1;
+      if (config.data.documents != Documents::files || tables ||
+          static_cast<double>(texts.size()) * fraction_ >= 1)
+        continue;
+      stretches_ = true;
+      const double held = static_cast<double>(bytes) * fraction_;
+      piece_bytes_ = std::min(
+          piece_bytes_, static_cast<std::size_t>(std::clamp(held / stretches, 64.0, 16384.0)));
     }
-    constexpr double stretches = 4;  // held out of a small text
-    if (stretches_)
-      piece_bytes_ = static_cast<std::size_t>(
-          std::clamp(static_cast<double>(bytes) * fraction_ / stretches, 64.0, 16384.0));
   }
 
   /// The longest pieces in which text must be read.
   std::size_t piece_bytes() const { return piece_bytes_; }
 
-  /// The number of what is held out as a whole, in the order of reading.
-  std::int64_t part(const TextPiece& piece) const {
-    return stretches_ ? piece.number : piece.document;
+  /// Whether a piece is held out. All pieces of a source are given, in the order of reading.
+  bool holds(const TextPiece& piece) {
+    if (fraction_ == 0) return false;
+    const std::int64_t count = stretches_ ? piece.number : piece.document;
+    if (const TextSource* source = source_of_.at(*piece.file); source != source_) {
+      source_ = source;
+      before_ = count;
+    }
+    return holds_part(count - before_);
   }
 
-  /// Whether a part is held out: of each 1 / fraction parts, one.
-  bool holds(std::int64_t part) const {
-    if (fraction_ == 0) return false;
+ private:
+  bool holds_part(std::int64_t part) const {
     constexpr double most = 0x1p62;  // parts; of a tiny fraction a group has more
     const auto first_of = [&](double group) {
       return static_cast<std::int64_t>(std::min(most, std::ceil(group / fraction_)));
@@ -188,11 +198,13 @@ class HeldOutText {
            static_cast<std::int64_t>(uniform_open(words.word[0]) * static_cast<double>(count));
   }
 
- private:
   double fraction_;
   PhiloxKey key_;
   bool stretches_ = false;
   std::size_t piece_bytes_ = whole_pieces;
+  std::map<fs::path, const TextSource*> source_of_;
+  const TextSource* source_ = nullptr;  // of the last piece
+  std::int64_t before_ = 0;             // parts before that source
 };
 
 /// Reports that data.validation_fraction leaves a data set without text.
@@ -240,7 +252,7 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
   log.say(
       fmt::format("training a tokenizer of {}{} pieces", train.vocab_size ? "" : "at most ", size));
   make_entry(folder, [&](const fs::path& made) {
-    const HeldOutText held_out(config, files);
+    HeldOutText held_out(config, files);
     TextReader text(files.all_training_files(), text_form(config.data), held_out.piece_bytes());
     SentencePieceTraining options;
     options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
@@ -251,7 +263,7 @@ void train_tokenizer(const RunConfig& config, const CorpusFiles& files, const fs
     options.seed = static_cast<std::uint64_t>(config.seed);
     bool takes_one = false;
     options.takes = [&](const TextPiece& piece) {
-      const bool takes = !held_out.holds(held_out.part(piece));
+      const bool takes = !held_out.holds(piece);
       takes_one |= takes;
       return takes;
     };
@@ -413,7 +425,12 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   while (const auto piece = text.next()) {
     const bool taken = takes(*piece);
     if (taken) {
-      pieces.push_back({std::string(piece->text), begins, {}});
+      // Stretches that follow each other are tokenized as the text that they are.
+      if (!begins && !pieces.empty() &&
+          pieces.back().text.size() + piece->text.size() <= whole_pieces)
+        pieces.back().text += piece->text;
+      else
+        pieces.push_back({std::string(piece->text), begins, {}});
       // With short lines, the pieces take more memory than their text.
       waiting += piece->text.size() + sizeof(Piece);
       if (waiting >= batch_bytes) flush();
@@ -443,28 +460,25 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
                     const StopSignals& stop) {
   const auto fill = [&](const fs::path& made) {
     const bool split = files.validation.empty();
-    const HeldOutText held_out(config, files);
     const auto write = [&](const std::vector<SourceFiles>& sources, const char* set,
                            bool validates) {
-      std::int64_t before = 0, parts = 0;  // of earlier sources, as the tokenizer counted them
       for (const SourceFiles& texts : sources) {
         const std::string& name = texts.source.name;
         log.say(fmt::format("turning the {} text{} into tokens",
                             set == training_set ? "training" : set,
                             name.empty() ? "" : fmt::format(" ({})", name)));
+        HeldOutText held_out(config, files);
         const auto takes = [&](const TextPiece& piece) {
-          parts = before + held_out.part(piece) + 1;
-          return !split || held_out.holds(parts - 1) == validates;
+          return !split || held_out.holds(piece) == validates;
         };
         with_context(name, [&] {
           write_tokens(texts.files, text_form(config.data), held_out.piece_bytes(), tokenizer,
                        made / data_set_name(set, texts.source), log, takes, communicator, &stop);
         });
-        before = parts;
       }
     };
+    write(split ? files.train : files.validation, validation_set, true);  // or it is refused soon
     write(files.train, training_set, false);
-    write(split ? files.train : files.validation, validation_set, true);
     files.require_unchanged();
   };
   if (communicator.is_first())

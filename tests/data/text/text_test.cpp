@@ -255,7 +255,7 @@ TEST_F(TextReaderTest, LongDocumentsComeInPiecesCutAtSpaces) {
   std::vector<std::pair<std::string, bool>> pieces;
   while (const auto piece = reader.next()) pieces.emplace_back(piece->text, piece->continues);
   const std::vector<std::pair<std::string, bool>> expected = {
-      {"aaa bb ", true}, {"cccc", false}, {"short", false}};
+      {"aaa bb", true}, {" cccc", false}, {"short", false}};
   EXPECT_EQ(pieces, expected);
   EXPECT_EQ(reader.statistics().documents, 2);
 }

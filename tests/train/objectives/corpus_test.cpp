@@ -20,18 +20,17 @@ class CorpusTest : public ::testing::Test {
  protected:
   void SetUp() override { testing::write_small_text(folder_ / "text.txt"); }
 
-  RunSpec spec(const std::string& data) {
+  std::string place(const char* name) const { return (folder_ / name).string(); }
+  Corpus prepare(const std::string& data) { return prepare(data, place("text.txt"), 42); }
+  /// `sources`: the files, as YAML.
+  Corpus prepare(const std::string& data, const std::string& sources, int seed) {
     const std::string path = (folder_ / "run.yaml");
-    std::ofstream(path) << "tokenizer: {train: {vocab_size: 32}}\ndata: {train: ["
-                        << (folder_ / "text.txt").string()
-                        << "], sequence_length: 32, cache: " << (folder_ / "cache").string() << ", "
-                        << data << "}\n";
-    return read_run(config_file(path));
-  }
-  Corpus prepare(const std::string& data) {
+    std::ofstream(path) << "seed: " << seed << "\ntokenizer: {train: {vocab_size: 32}}\n"
+                        << "data: {train: [" << sources << "], sequence_length: 32, "
+                        << "cache: " << (folder_ / "cache").string() << ", " << data << "}\n";
     Log quiet(true);
     Communicator alone;
-    return prepare_corpus(spec(data), quiet, alone);
+    return prepare_corpus(read_run(config_file(path)), quiet, alone);
   }
   std::vector<std::string> lines() {
     std::ifstream file(folder_ / "text.txt");
@@ -106,6 +105,38 @@ TEST_F(CorpusTest, EachGroupOfDocumentsHoldsOutOne) {
       corpus.train[0].tokens->documents() + corpus.validation[0].tokens->documents();
   EXPECT_NEAR(static_cast<double>(corpus.validation[0].tokens->documents()),
               static_cast<double>(all) / 5, 1);
+}
+
+TEST_F(CorpusTest, EachSourceHoldsOutSomeOfItsOwn) {
+  const std::vector<std::string> all = lines();
+  for (const char* name : {"a.txt", "b.txt"}) {
+    std::ofstream file(folder_ / name);
+    for (int i = 0; i < 25; ++i) file << all[i] << '\n';
+  }
+  for (int seed = 1; seed < 9; ++seed) {
+    const Corpus corpus = prepare("validation_fraction: 0.05, documents: lines",
+                                  fmt::format("{{files: {}, name: a}}, {{files: {}, name: b}}",
+                                              place("a.txt"), place("b.txt")),
+                                  seed);
+    for (const CorpusSource& source : corpus.validation)
+      EXPECT_GE(source.tokens->documents(), 1) << source.name << ", seed " << seed;
+  }
+}
+
+TEST_F(CorpusTest, TextIsTokenizedAsAWhole) {
+  std::string text;  // without spaces, where a tokenizer tells pieces from the whole
+  for (const std::string& line : lines()) text += line;
+  std::erase(text, ' ');
+  for (const char* name : {"text.txt", "other.txt"}) std::ofstream(folder_ / name) << text;
+  const auto tokens_beyond = [&](const std::string& data) {
+    const Corpus corpus = prepare(data + ", documents: files");
+    const TokenDataset &train = *corpus.train[0].tokens, &held_out = *corpus.validation[0].tokens;
+    const std::int64_t all = std::ssize(corpus.tokenizer->encode(text));
+    if (data.starts_with("validation:")) return train.tokens() - all;
+    return train.tokens() + held_out.tokens() - all - train.documents() - held_out.documents();
+  };
+  EXPECT_EQ(tokens_beyond("validation: [" + place("other.txt") + "]"), 0);
+  EXPECT_LE(tokens_beyond("validation_fraction: 0.1"), 10) << "a word is cut at each end";
 }
 
 TEST_F(CorpusTest, AFractionThatLeavesNothing) {
