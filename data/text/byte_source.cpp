@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <fstream>
@@ -149,6 +150,9 @@ class ZstdSource : public CompressedSource {
     ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
     ZSTD_outBuffer out{output.data(), std::min(output.size(), read_block_bytes), 0};
     wanted_ = ZSTD_decompressStream(stream_, &out, &in);
+    require_input(ZSTD_getErrorCode(wanted_) != ZSTD_error_frameParameter_windowTooLarge,
+                  "{}: its window is larger than 128 MB; unpack it: zstd -d --long=31 {}", name(),
+                  name());
     require_input(ZSTD_isError(wanted_) == 0,
                   "{}: not valid zstd data ({}); unpack it by hand or make it anew", name(),
                   ZSTD_getErrorName(wanted_));

@@ -25,14 +25,11 @@ std::string describe(const std::vector<CorpusSource>& sources) {
 }
 
 void run(const PrepareOptions& options, Communicator& communicator) {
-  RunSpec given = read_run(config_file(options.config), options.common.overrides);
-  ResolutionErrors thrown;
-  check_pretraining_run(given, thrown);
-  require_input(!reads_features(given.options),
+  const RunSpec spec =
+      resolve(config_file(options.config), options.common.overrides, RunKind::pretraining);
+  require_input(!reads_features(spec.options),
                 "task.kind features: there is nothing to prepare; nystrom pretrain reads the files "
                 "themselves");
-  match_inputs_of_run(given, thrown);
-  const RunSpec spec = with_named_tokenizer(given);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   RunConfig shared = spec.options;  // the texts are compared by what they hold
