@@ -56,7 +56,7 @@ std::string state_of(const RunHistory& run) {
                                 : fmt::format("step {}", run.steps);
   if (run.stopped_early) return steps + ", stopped early";
   if (run.total_steps && run.steps >= *run.total_steps) return steps + ", finished";
-  return steps + ", still going or stopped";
+  return steps + (run.error.empty() ? ", still going or stopped" : ", ended in an error");
 }
 
 /// The median of tokens per second, by single steps where means are not recorded; NaN without both.

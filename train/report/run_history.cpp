@@ -88,9 +88,8 @@ void read_metrics(RunHistory& run) {
                                     number, first_problem));
 }
 
-/// The text of a warning, in a line "TIME warning: TEXT".
-std::optional<std::string> warning_in(const std::string& line) {
-  constexpr std::string_view mark = "warning: ";
+/// The text of a message, in a line "TIME MARKTEXT".
+std::optional<std::string> text_behind(std::string_view mark, const std::string& line) {
   const std::size_t space = line.find(' ');
   if (space == line.npos || line.compare(space + 1, mark.size(), mark) != 0) return std::nullopt;
   return line.substr(space + 1 + mark.size());
@@ -117,15 +116,18 @@ void read_log(RunHistory& run) {
   for (std::string line; std::getline(file, line);) {
     end.push_back(line);
     if (end.size() > log_lines) end.pop_front();
-    if (const auto warning = warning_in(line)) warn(*warning);
+    if (const auto warning = text_behind("warning: ", line)) warn(*warning);
+    if (const auto error = text_behind("error: ", line)) run.error = *error;
     if (line.find(" training ") != line.npos && line.find(" parameters on ") != line.npos) {
       run.stopped_early = false;  // the run was resumed
+      run.error.clear();
       run.parameters = number_behind(line, " training ");
       if (!run.config.training.steps) run.total_steps = number_behind(line, ", to step ");
     }
     if (line.find(" stopped early: ") != line.npos) run.stopped_early = true;
   }
   run.log_end.assign(end.begin(), end.end());
+  if (!run.error.empty()) run.notes.push_back("ended in an error: " + run.error);
   if (left_out > 0) run.warnings.push_back({fmt::format("{} more warnings in log.txt", left_out)});
 }
 

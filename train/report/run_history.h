@@ -45,6 +45,7 @@ struct RunHistory {
   std::optional<std::int64_t> total_steps;   ///< steps of the whole run, if known
   std::optional<std::int64_t> parameters{};  ///< from the log
   bool stopped_early = false;
+  std::string error{};  ///< the one that ended the last start, by the log
 
   std::vector<std::string> notes;    ///< problems with the files
   std::vector<RunWarning> warnings;  ///< those of the log, in the order of their first appearance

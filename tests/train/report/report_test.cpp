@@ -72,6 +72,16 @@ TEST(RunHistory, ReadsTheLog) {
   EXPECT_EQ(run.log_end.size(), 3U);
 }
 
+TEST(RunHistory, KnowsTheErrorThatEndedTheLastStart) {
+  const TemporaryFolder folder;
+  const fs::path path = write_run(folder, "run", records);
+  const std::string start = "T training 9 parameters on 2 threads in run\n";
+  write_bytes(path / "log.txt", start + "T error: no room\n");
+  EXPECT_EQ(read_run_history(path).notes, std::vector<std::string>{"ended in an error: no room"});
+  write_bytes(path / "log.txt", start + "T error: no room\n" + start);
+  EXPECT_EQ(read_run_history(path).error, "");
+}
+
 using Report = FolderTest;
 
 TEST_F(Report, HasAPictureForEachMetricAndTheSettings) {
