@@ -50,4 +50,15 @@ auto with_context(const std::string& context, F&& f) {
   }
 }
 
+/// Calls f. An InputError from it is thrown anew with `remedy`, which says what to do, at its end.
+template <class F>
+auto with_remedy(const std::string& remedy, F&& f) {
+  try {
+    return f();
+  } catch (const InputError& error) {
+    if (remedy.empty()) throw;
+    throw InputError(error.what() + ("; " + remedy));
+  }
+}
+
 }  // namespace nystrom

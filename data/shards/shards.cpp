@@ -112,14 +112,16 @@ struct TokenDataset::State {
   using ChunkKey = std::tuple<std::size_t, bool, std::int64_t>;  // shard, whether of ids, chunk
 
   std::filesystem::path folder;
+  std::string remedy;
   ShardIndex index;
   std::vector<std::int64_t> token_bases, document_bases;
   std::mutex mutex;  // protects the caches
   LruCache<std::size_t, Shard> shards{max_open_shards};
   LruCache<ChunkKey, Chunk> chunks;
 
-  State(std::filesystem::path place, ShardIndex read, std::int64_t cache_bytes)
+  State(std::filesystem::path place, std::string advice, ShardIndex read, std::int64_t cache_bytes)
       : folder(std::move(place)),
+        remedy(std::move(advice)),
         index(std::move(read)),
         token_bases(bases(index.shards, &ShardEntry::tokens)),
         document_bases(bases(index.shards, &ShardEntry::documents)),
@@ -219,17 +221,20 @@ struct TokenDataset::State {
   }
 };
 
-TokenDataset TokenDataset::open(const std::filesystem::path& folder, std::int64_t cache_bytes) {
-  std::error_code error;  // a path without access counts as absent
-  require_input(std::filesystem::is_directory(folder, error), "{}: not a folder",
-                printable_path(folder));
-  const std::filesystem::path path = folder / index_file;
-  require_input(std::filesystem::exists(path, error),
-                "{}: has no {}: the data set was not written to its end", printable_path(folder),
-                index_file);
-  ShardIndex index = parse_index(read_text_file(path), printable_path(path));
-  for (const ShardEntry& shard : index.shards) open_file(folder, shard);
-  return TokenDataset(std::make_shared<State>(folder, std::move(index), cache_bytes));
+TokenDataset TokenDataset::open(const std::filesystem::path& folder, const std::string& remedy,
+                                std::int64_t cache_bytes) {
+  return with_remedy(remedy, [&] {
+    std::error_code error;  // a path without access counts as absent
+    require_input(std::filesystem::is_directory(folder, error), "{}: not a folder",
+                  printable_path(folder));
+    const std::filesystem::path path = folder / index_file;
+    require_input(std::filesystem::exists(path, error),
+                  "{}: has no {}: the data set was not written to its end", printable_path(folder),
+                  index_file);
+    ShardIndex index = parse_index(read_text_file(path), printable_path(path));
+    for (const ShardEntry& shard : index.shards) open_file(folder, shard);
+    return TokenDataset(std::make_shared<State>(folder, remedy, std::move(index), cache_bytes));
+  });
 }
 
 const TokenSetInfo& TokenDataset::info() const { return state_->index.info; }
@@ -237,11 +242,17 @@ const std::string& TokenDataset::statistics() const { return state_->index.stati
 std::int64_t TokenDataset::tokens() const { return state_->token_bases.back(); }
 std::int64_t TokenDataset::documents() const { return state_->document_bases.back(); }
 
+std::string TokenDataset::checksum() const {
+  return text_checksum(index_text({info(), "{}", state_->index.shards}));
+}
+
 std::vector<std::uint32_t> TokenDataset::read(std::int64_t first, std::int64_t count) const {
   std::vector<std::uint32_t> ids;
   ids.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-  state_->visit(true, first, count, [&](std::uint64_t id, std::int64_t) {
-    ids.push_back(static_cast<std::uint32_t>(id));
+  with_remedy(state_->remedy, [&] {
+    state_->visit(true, first, count, [&](std::uint64_t id, std::int64_t) {
+      ids.push_back(static_cast<std::uint32_t>(id));
+    });
   });
   return ids;
 }
@@ -249,29 +260,31 @@ std::vector<std::uint32_t> TokenDataset::read(std::int64_t first, std::int64_t c
 std::vector<std::int64_t> TokenDataset::document_starts(std::int64_t first,
                                                         std::int64_t count) const {
   std::vector<std::int64_t> starts;
-  starts.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-  state_->visit(false, first, count, [&](std::uint64_t start, std::int64_t base) {
-    const std::int64_t place = static_cast<std::int64_t>(start) + base;
-    // Chunks check themselves; this checks the order across them.
-    const bool rises = starts.empty() ? first != 0 || place == 0 : place > starts.back();
-    require_input(rises, "{}: document {} starts at {}, out of order",
-                  printable_path(state_->folder), first + static_cast<std::int64_t>(starts.size()),
-                  place);
-    starts.push_back(place);
+  with_remedy(state_->remedy, [&] {
+    state_->visit(false, first, count, [&](std::uint64_t start, std::int64_t base) {
+      const std::int64_t place = static_cast<std::int64_t>(start) + base;
+      // Chunks check themselves; this checks the order across them.
+      const bool rises = starts.empty() ? first != 0 || place == 0 : place > starts.back();
+      require_input(rises, "{}: document {} starts at {}, out of order",
+                    printable_path(state_->folder),
+                    first + static_cast<std::int64_t>(starts.size()), place);
+      starts.push_back(place);
+    });
   });
   return starts;
 }
 
 void TokenDataset::verify() const {
-  for (std::size_t number = 0; number < state_->index.shards.size(); ++number) {
-    const std::string checksum = file_checksum(state_->folder / state_->index.shards[number].name);
-    require_input(checksum == state_->index.shards[number].checksum,
+  const auto check_file = [&](const ShardEntry& shard) {
+    const std::filesystem::path file = state_->folder / shard.name;
+    require_input(file_checksum(file) == shard.checksum,
                   "{}: does not fit the checksum in the index: the file is damaged",
-                  state_->where(number));
-  }
+                  printable_path(file));
+  };
+  for (const ShardEntry& shard : state_->index.shards)
+    with_remedy(state_->remedy, [&] { check_file(shard); });
   constexpr std::int64_t block = 65536;
-  for (std::int64_t at = 0; at < tokens(); at += block)
-    state_->visit(true, at, std::min(block, tokens() - at), [](std::uint64_t, std::int64_t) {});
+  for (std::int64_t at = 0; at < tokens(); at += block) read(at, std::min(block, tokens() - at));
   // Blocks overlap by one, so that neighbours in different blocks are compared too.
   for (std::int64_t at = 0; at < documents(); at += block)
     document_starts(at, std::min(block + 1, documents() - at));

@@ -62,13 +62,16 @@ class TokenDataset {
  public:
   /// Opens a data set. Checks the index, and the existence and size of every shard. Content is
   /// checked when it is first read: checksums, ids below the vocabulary's size, documents in order.
-  /// Throws an InputError for every fault, now or at that read.
-  static TokenDataset open(const std::filesystem::path& folder,
+  /// Throws an InputError for every fault, now or at that read, which ends in `remedy`: how to make
+  /// the data set anew.
+  static TokenDataset open(const std::filesystem::path& folder, const std::string& remedy = "",
                            std::int64_t cache_bytes = default_cache_bytes);
 
   const TokenSetInfo& info() const;
   /// The statistics passed to ShardWriter::finish, as JSON.
   const std::string& statistics() const;
+  /// A checksum of the tokens and documents, by the index.
+  std::string checksum() const;
   std::int64_t tokens() const;
   std::int64_t documents() const;
 

@@ -31,8 +31,10 @@ ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source
   return study_conversion(*parent, converted, text.samples, progress_of("sequence", log));
 }
 
-std::string advice(const LayerError& layer) {
-  const auto landmarks = layer.advised_landmarks();
+/// Nothing where each number of landmarks is exact for the text.
+std::optional<std::string> advice(const ConversionStudy& study, const LayerError& layer) {
+  if (study.sequence_length <= compared_landmarks[0]) return std::nullopt;
+  const auto landmarks = layer.advised_landmarks(study.sequence_length);
   return landmarks ? std::to_string(*landmarks) : enum_name(AttentionKind::softmax);
 }
 
@@ -49,12 +51,16 @@ void print(const ConversionStudy& study, const ModelConfig& config) {
     std::string line =
         fmt::format("{:<8}{:<10}", i, enum_name(config.kind_of(static_cast<std::int64_t>(i))));
     for (const double error : study.layers[i].errors) line += fmt::format("{:>8.3f}", error);
-    fmt::print("{}  {:>8}\n", line, advice(study.layers[i]));
+    fmt::print("{}  {:>8}\n", line, advice(study, study.layers[i]).value_or("-"));
   }
-  fmt::print(
-      "advice: the fewest of these landmarks with an error of at most {}, else exact attention "
-      "(--keep-exact)\n",
-      advised_error);
+  if (study.sequence_length > compared_landmarks[0])
+    fmt::print(
+        "advice: the fewest of these landmarks, below the longest sequence, with an error of at "
+        "most {}, else exact attention (--keep-exact)\n",
+        advised_error);
+  else
+    fmt::print("advice: none, as no sequence has more than {} tokens; give longer texts\n",
+               compared_landmarks[0]);
 }
 
 /// A layer with a window, which is not converted, is null.
@@ -62,10 +68,13 @@ nlohmann::ordered_json json_of(const ConversionStudy& study, const ModelConfig& 
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < study.layers.size(); ++i) {
     const LayerError& layer = study.layers[i];
-    layers.push_back(
-        config.has_window(static_cast<std::int64_t>(i))
-            ? nlohmann::ordered_json()
-            : nlohmann::ordered_json{{"errors", layer.errors}, {"advice", advice(layer)}});
+    if (config.has_window(static_cast<std::int64_t>(i))) {
+      layers.push_back(nullptr);
+      continue;
+    }
+    const auto advised = advice(study, layer);
+    layers.push_back({{"errors", layer.errors},
+                      {"advice", advised ? nlohmann::ordered_json(*advised) : nullptr}});
   }
   return {{"tokens", study.parent.tokens},
           {"parent_loss", study.parent.loss},
@@ -87,6 +96,7 @@ void run(const ConvertCommand& options, Device, Log& log) {
   require_empty_target(options.folder);  // before the weights are read
   const auto model = convert_model(source, options.convert);
   const ModelConfig& config = model->config();
+  require_kept(overrides.model, source.config, config);
   std::optional<ConversionStudy> study;
   if (!options.text.empty()) study = measure(options, source, *model, overrides.run, log);
   write_model_folder(source, *model, config.segment_means_seq_len, options.folder, log);

@@ -103,8 +103,7 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
       load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
   require_same_model(options, *model, text.tokenizer.get(), communicator, to_yaml(text.config));
   text.tokenize(log);
-  communicator.require_same_files("--text",
-                                  file_checksum(text.scratch.path() / "tokens" / "index.json"));
+  communicator.require_same_files("--text", text.samples.packing->dataset().checksum());
   const std::int64_t total = text.samples.packing->size();
   std::optional<Progress> progress(std::in_place, "sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();

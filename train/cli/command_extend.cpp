@@ -22,6 +22,7 @@ void run(const ExtendCommand& options, Device, Log& log) {
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
   require_empty_target(options.folder);  // before the weights are read
   const auto model = extend_model(source, options.extend);
+  require_kept(options.common.overrides, source.config, model->config());
   const std::int64_t length = options.extend.length, parameters = model->parameters().count(),
                      landmarks = model->config().attention.num_landmarks,
                      old = source.config.max_position_embeddings,
@@ -35,10 +36,12 @@ void run(const ExtendCommand& options, Device, Log& log) {
     return;
   }
   fmt::print(
-      "{}: {} positions instead of {}{}, {} landmarks, {} parameters; train on with model.from "
-      "before use\n",
+      "{}: {} positions instead of {}{}, {}{} parameters; train on with model.from before use\n",
       printable_path(options.folder), length, old,
-      trained < old ? fmt::format(" ({} of them trained)", trained) : "", landmarks, parameters);
+      trained < old ? fmt::format(" ({} of them trained)", trained) : "",
+      model->config().has_kind(AttentionKind::nystrom) ? fmt::format("{} landmarks, ", landmarks)
+                                                       : "",
+      parameters);
 }
 
 }  // namespace

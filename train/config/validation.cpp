@@ -283,16 +283,15 @@ void check_unused(const RunConfig& config, Problems& found) {
     add_problem(found, {"model.fresh_head", "model.from"},
                 "model.fresh_head is for a model that starts from a folder, and model.from is "
                 "null; name one, or leave it out");
-  const TokenizerTrainingConfig& trained = config.tokenizer.train;
-  const TokenizerTrainingConfig usual{.vocab_size = trained.vocab_size};
   const char* const given = config.start.from          ? "model.from"
                             : config.tokenizer.path    ? "tokenizer.path"
                             : config.tokenizer.builtin ? "tokenizer.builtin"
                                                        : nullptr;
-  if (given && trained != usual)
+  if (given && config.tokenizer.train != TokenizerTrainingConfig{})
     add_problem(
         found,
-        {"tokenizer.train.kind", "tokenizer.train.lower_case", "tokenizer.train.strip_accents"},
+        {"tokenizer.train.kind", "tokenizer.train.vocab_size", "tokenizer.train.lower_case",
+         "tokenizer.train.strip_accents"},
         "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
         "{}; leave it out",
         given);

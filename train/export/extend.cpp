@@ -1,6 +1,7 @@
 #include "train/export/extend.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "core/base/file_io.h"
@@ -43,6 +44,10 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
       options.length > trained || landmarks != config.attention.num_landmarks,
       "--length {}: {} has that many positions and {} landmarks already; choose a larger length",
       options.length, where, landmarks);
+  require_input(!options.landmarks || config.has_kind(AttentionKind::nystrom),
+                "--landmarks {}: {} has exact attention, without landmarks; leave it out, or use "
+                "nystrom convert",
+                landmarks, where);
   require_input(!options.landmarks || landmarks <= options.length,
                 "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens",
                 landmarks, options.length);
@@ -264,9 +269,28 @@ std::unique_ptr<Model> convert_model(const ModelFolder& source, const ConvertOpt
                        options.positions);
 }
 
-std::optional<std::int64_t> LayerError::advised_landmarks() const {
+void require_kept(const std::vector<std::string>& overrides, const ModelConfig& before,
+                  const ModelConfig& after) {
+  RunConfig old, now;
+  old.model = before;
+  now.model = after;
+  std::map<std::string, std::string> values;
+  for (const auto& [option, value] : option_values(old)) values[option] = value;
+  for (const auto& [option, value] : option_values(now)) {
+    const std::string& asked = values[option];
+    if (asked == value) continue;
+    for (const std::string& given : overrides) {
+      const std::string name = given.substr(0, given.find('='));
+      require_input(option != name && !option.starts_with(name + "."),
+                    "--set {}: the command sets {} itself, to {}; use its own options",
+                    printable(given, 80), option, printable(value, 40));
+    }
+  }
+}
+
+std::optional<std::int64_t> LayerError::advised_landmarks(std::int64_t length) const {
   for (std::size_t i = 0; i < compared_landmarks.size(); ++i)
-    if (errors[i] <= advised_error) return compared_landmarks[i];
+    if (compared_landmarks[i] < length && errors[i] <= advised_error) return compared_landmarks[i];
   return std::nullopt;
 }
 

@@ -64,6 +64,11 @@ struct ConvertOptions {
 /// model's own, and layers that are malformed, absent, or all.
 std::unique_ptr<Model> convert_model(const ModelFolder& source, const ConvertOptions& options);
 
+/// Throws an InputError if one of `overrides` (--set) gives an option another value than the new
+/// model has, because the command sets it.
+void require_kept(const std::vector<std::string>& overrides, const ModelConfig& before,
+                  const ModelConfig& after);
+
 /// The numbers of landmarks that are compared.
 inline constexpr std::array<std::int64_t, 4> compared_landmarks = {32, 64, 128, 256};
 /// The largest relative error of the attention's output that an advised number may have.
@@ -75,9 +80,9 @@ struct LayerError {
   /// compared_landmarks. It is the mean over heads and sequences.
   std::array<double, compared_landmarks.size()> errors{};
 
-  /// The smallest number of landmarks whose error is at most advised_error. Nothing: exact
-  /// attention is advised.
-  std::optional<std::int64_t> advised_landmarks() const;
+  /// The smallest number of landmarks below `length`, where attention becomes exact, whose error is
+  /// at most advised_error. Nothing: exact attention is advised.
+  std::optional<std::int64_t> advised_landmarks(std::int64_t length) const;
 };
 
 /// The findings about a conversion.

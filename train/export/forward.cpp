@@ -1,6 +1,7 @@
 #include "train/export/forward.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -73,10 +74,19 @@ class Inputs {
     return Tensor::from(values, shape);
   }
 
-  Tensor floats(const std::string& name, const Shape& shape) {
+  /// Throws an InputError for a number that is not finite, unless `mask` says that its row, of the
+  /// last axis, is padding.
+  Tensor floats(const std::string& name, const Shape& shape, const Tensor& mask = {}) {
     const Tensor& tensor = any(name);
     require_input(is_float(tensor.dtype()), "{} is {}; expected f32", name, tensor.dtype());
     require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
+    const std::vector<double> values = tensor.to_doubles();
+    for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+      const bool padding = mask.defined() && mask.data<std::uint8_t>()[i / shape[-1]] == 0;
+      if (!std::isfinite(values[i]) && !padding)
+        throw InputError(fmt::format("{}[{}] is {}; expected a finite number", name,
+                                     place(shape, i), values[i]));
+    }
     return tensor;
   }
 
@@ -128,8 +138,6 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
     require_input(features.rank() == 3, "features are {}; expected [b, n, {}]", features.shape(),
                   *config.embed_dim);
     require_not_empty("features", features.shape());
-    result.features =
-        inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
     rows = shape = features.shape().without(-1);
   } else {
     // Choices, or the texts of two towers, are rows of a sample: [b, rows, n].
@@ -152,6 +160,9 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   }
   if (inputs.has("attention_mask"))
     result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1)).reshape(rows);
+  if (config.embed_dim)
+    result.features =
+        inputs.floats("features", {shape[0], shape[1], *config.embed_dim}, result.attention_mask);
   return result;
 }
 
@@ -276,8 +287,11 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   const ModelInput input = model_input(config, inputs);
   const DType dtype = accumulate_dtype(model.parameters().dtype());
   Tape tape;
-  const ModelOutput out = model(input);
-  const std::int64_t rows = out.last_hidden_state.dim(0);
+  ModelOutput out = model(input);
+  const std::int64_t rows = (config.embed_dim ? input.features : input.input_ids).dim(0);
+  if (config.has_class_token())  // a row before those of each sequence
+    out.last_hidden_state = reshape(out.last_hidden_state,
+                                    {rows, input.features.dim(1) + 1, config.hidden_size});
   Var loss =
       loss_of(config, out, inputs, input.attention_mask, config.has_towers() ? rows / 2 : rows);
   if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {

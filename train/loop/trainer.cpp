@@ -182,7 +182,7 @@ void Run::require_same_data(const RunState& saved) const {
                data_.validation_option);
   require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
   require_same(saved.start.empty() || state_.start.empty() || saved.start == state_.start,
-               "started from other weights", "model.from");
+               "started from other weights, those that log.txt names", "model.from");
 }
 
 /// Warns of large files that were written after a checkpoint: other numbers in them may be unknown.

@@ -65,6 +65,11 @@ std::string cache_name(const std::string& key) { return text_checksum(key).subst
 
 std::string tokenizer_key(const Tokenizer& tokenizer) { return cache_name(tokenizer.definition()); }
 
+std::string remedy_for(const fs::path& entry) {
+  return fmt::format("remove the folder {}, and the next start makes it anew",
+                     printable_path(entry));
+}
+
 void make_entry(const fs::path& entry, const std::function<void(const fs::path&)>& fill) {
   std::optional<NewFolder> made;
   with_context("data.cache", [&] { made.emplace(entry); });

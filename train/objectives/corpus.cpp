@@ -37,7 +37,7 @@ constexpr const char *training_set = "train", *validation_set = "validation";
 std::string describe_files(const Files& files) {
   std::string text;
   for (const fs::path& file : files)
-    text += fmt::format("{} {}\n", fs::absolute(file).string(), file_checksum(file));
+    text += fmt::format("{} {}\n", normal_place(file).string(), file_checksum(file));
   return text;
 }
 
@@ -215,22 +215,11 @@ class HeldOutText {
                   documents, form == Documents::lines ? "" : ", set documents: lines"));
 }
 
-/// Calls f, which opens an entry of the cache. A damaged one is made anew when it is gone.
-template <class F>
-auto with_remedy(const fs::path& entry, const F& f) {
-  try {
-    return f();
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}; remove the folder {}, and the next start makes it anew",
-                                 error.what(), printable_path(entry)));
-  }
-}
-
 /// The tokenizer of a run: its own, that of a checkpoint, or one that was trained into the cache.
 std::shared_ptr<const Tokenizer> tokenizer_of(const RunSpec& spec, const fs::path& folder) {
   if (spec.tokenizer) return spec.tokenizer;
   if (!fs::exists(folder / tokenizer_key_file)) return open_tokenizer(folder);
-  return with_remedy(folder, [&] {
+  return with_remedy(remedy_for(folder), [&] {
     std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(folder);
     require_input(read_text_file(folder / tokenizer_key_file) == tokenizer_key(*tokenizer),
                   "{}: does not fit {} beside it: the file is damaged",
@@ -360,7 +349,8 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
   for (const auto& [source, files] : sources) {
     const fs::path own = folder / data_set_name(set, source);
     opened.push_back(
-        {source.name, source.weight, own, std::make_shared<TokenDataset>(TokenDataset::open(own))});
+        {source.name, source.weight,
+         std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder)))});
   }
   return opened;
 }
@@ -368,11 +358,9 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
 /// Opens the data sets, and warns of what cannot be read as text in any source.
 void open_datasets(Corpus& corpus, const CorpusFiles& files, const RunConfig& config, Log& log) {
   const bool split = files.validation.empty();
-  with_remedy(corpus.token_folder, [&] {
-    corpus.train = open_sources(corpus.token_folder, training_set, files.train);
-    corpus.validation =
-        open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
-  });
+  corpus.train = open_sources(corpus.token_folder, training_set, files.train);
+  corpus.validation =
+      open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
   const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
     for (const CorpusSource& source : sources)
       report_unreadable(source.name.empty() ? option : option + " " + source.name, *source.tokens,

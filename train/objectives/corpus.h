@@ -23,7 +23,6 @@ namespace nystrom {
 struct CorpusSource {
   std::string name;  ///< empty where files are given alone
   std::optional<double> weight;
-  std::filesystem::path folder;
   std::shared_ptr<const TokenDataset> tokens;
 };
 

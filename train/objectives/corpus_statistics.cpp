@@ -194,28 +194,32 @@ void add_sources(const RunConfig& config, const Corpus& corpus,
   }
 }
 
-/// Draws the batches of the first training steps, and adds their padding and samples to the report.
-void try_batches(const RunConfig& config, const std::vector<MaskedSamples>& sources,
-                 const Tokenizer& tokenizer, CorpusStatistics& report) {
-  const std::int64_t steps =
-      std::min<std::int64_t>(total_steps(config.training, report.train.sequences), 8);
-  Loader loader(sources, {config.training.batch_size, config.training.micro_batch_size});
+/// Draws the batches of the first training steps of a shape, and adds their padding and samples to
+/// the report.
+void try_batches(const RunConfig& config, const Corpus& corpus,
+                 const std::vector<MaskedSamples>& samples, CorpusStatistics& report) {
+  const std::vector<Stage> stages = stages_of(config);
+  const std::int64_t all = total_steps(config.training, report.train.sequences),
+                     steps = std::min<std::int64_t>(stages.size() > 1 ? stages[1].begin : all, 8);
+  const auto loader = training_loader(
+      config, corpus.train, samples,
+      {config.training.batch_size, config.training.micro_batch_size}, stages[0], 0);
   std::int64_t tokens = 0, positions = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
-    for (const Batch& batch : loader.next()) {
+    for (const Batch& batch : loader->next()) {
       tokens += batch.tokens;
       const std::vector<std::int64_t>& offsets = batch.input.offsets;
       std::int64_t longest = 0;
       for (std::size_t i = 1; i < offsets.size(); ++i) {
         longest = std::max(longest, offsets[i] - offsets[i - 1]);
         if (report.samples.size() < max_shown_samples)
-          report.samples.push_back(show_sequence(batch, i - 1, tokenizer));
+          report.samples.push_back(show_sequence(batch, i - 1, *corpus.tokenizer));
       }
       positions += batch.input.sequences() * longest;
     }
   }
-  if (sources[0].packing->options().isolated)
-    positions = steps * config.training.batch_size * config.data.sequence_length;
+  if (samples[0].packing->options().isolated)
+    positions = steps * stages[0].sequences * stages[0].length;
   report.padding = 1 - static_cast<double>(tokens) / static_cast<double>(positions);
 }
 
@@ -265,7 +269,7 @@ CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus
   report.train = train.finish();
   report.validation = validation.finish();
   if (!corpus.train[0].name.empty()) add_sources(config, corpus, samples, report);
-  try_batches(config, samples, *corpus.tokenizer, report);
+  try_batches(config, corpus, samples, report);
   if (samples[0].masking.whole_word) add_units(samples[0], report);
   return report;
 }

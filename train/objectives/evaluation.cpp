@@ -68,6 +68,31 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
   return all;
 }
 
+std::unique_ptr<Loader> training_loader(const RunConfig& config,
+                                        const std::vector<CorpusSource>& sources,
+                                        std::vector<MaskedSamples> samples, LoaderOptions options,
+                                        const Stage& stage, std::int64_t batch) {
+  std::int64_t all = 0;
+  for (const MaskedSamples& source : samples) all += source.packing->size();
+  options.sequences_for_one = config.data.sequence_length / stage.length;
+  const std::int64_t parts = options.batch_size * options.sequences_for_one / stage.sequences;
+  options.batch_size /= parts;
+  options.micro_batch_size /= parts;
+  options.first_place = stage.first;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].packing = packing_of(sources[i].tokens, stage.length, config);
+    if (i > 0) samples[i].seed = mix64(samples[i].seed ^ i);  // other masks, other order
+    // A text shorter than all lengths would come again at its place, with the same masks.
+    if (stage.length != stages_of(config)[0].length)
+      samples[i].seed = mix64(samples[i].seed ^ static_cast<std::uint64_t>(stage.length));
+  }
+  options.masked_share = [ramp = config.masking.probability, begin = stage.begin,
+                          steps = total_steps(config.training, all)](std::int64_t step) {
+    return ramp.at(begin + step, steps);
+  };
+  return std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
+}
+
 TextSamples::TextSamples(const ModelFolder& folder, const std::vector<std::string>& patterns,
                          const std::vector<std::string>& overrides)
     : config(masked_lm_settings(folder, overrides)),

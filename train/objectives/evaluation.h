@@ -28,6 +28,14 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
 std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
                                           const Tokenizer& tokenizer, const RunConfig& config);
 
+/// The training data of a run from `batch` on, which `stage` of stages_of has. `samples` are the
+/// masked_sources of the whole run's length. `options`: the batch of the run, and which part of it
+/// this process has.
+std::unique_ptr<Loader> training_loader(const RunConfig& config,
+                                        const std::vector<CorpusSource>& sources,
+                                        std::vector<MaskedSamples> samples, LoaderOptions options,
+                                        const Stage& stage, std::int64_t batch);
+
 /// The files of --text for a masked language model, cut and masked as in its training.
 struct TextSamples {
   RunConfig config;

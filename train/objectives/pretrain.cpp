@@ -5,13 +5,11 @@
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/check.h"
-#include "core/rng.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"
 #include "train/objectives/corpus.h"
 #include "train/objectives/fill_mask.h"
 #include "train/objectives/replaced_tokens.h"
-#include "train/optim/schedule.h"
 
 namespace nystrom {
 namespace {
@@ -20,7 +18,7 @@ namespace {
 std::string content_checksum(const std::vector<CorpusSource>& sources) {
   std::string text;
   for (const CorpusSource& source : sources)
-    text += fmt::format("{} {}\n", source.name, file_checksum(source.folder / "index.json"));
+    text += fmt::format("{} {}\n", source.name, source.tokens->checksum());
   return text_checksum(text);
 }
 
@@ -65,25 +63,7 @@ class PretrainingRun : public Objective {
 
   void start(std::int64_t batch) override {
     next_ = batch;
-    const Stage& stage = *stage_of(batch);
-    LoaderOptions options = options_;
-    options.sequences_for_one = config_.data.sequence_length / stage.length;
-    const std::int64_t parts = options_.batch_size * options.sequences_for_one / stage.sequences;
-    options.batch_size /= parts;
-    options.micro_batch_size /= parts;
-    options.first_place = stage.first;
-    std::vector<MaskedSamples> samples = train_;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      samples[i].packing = packing_of(corpus_.train[i].tokens, stage.length, config_);
-      if (i > 0) samples[i].seed = mix64(samples[i].seed ^ i);  // other masks, other order
-      // A text shorter than all lengths would come again at its place, with the same masks.
-      if (stage.length != stages_[0].length)
-        samples[i].seed = mix64(samples[i].seed ^ static_cast<std::uint64_t>(stage.length));
-    }
-    options.masked_share =
-        [this, begin = stage.begin, steps = total_steps(config_.training, run_data_.samples)](
-            std::int64_t step) { return config_.masking.probability.at(begin + step, steps); };
-    loader_ = std::make_unique<Loader>(std::move(samples), options, batch - stage.begin);
+    loader_ = training_loader(config_, corpus_.train, train_, options_, *stage_of(batch), batch);
   }
 
   bool are_comparable(std::int64_t a, std::int64_t b) const override {

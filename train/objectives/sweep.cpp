@@ -242,8 +242,11 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   if (!has_task(config)) {
     scored.pretraining.objective = config.pretraining.objective;
     scored.masking = config.masking;
+    scored.masking.probability = config.masking.probability.last();
     scored.data.sequence_length = config.data.sequence_length;
     scored.data.documents = config.data.documents;
+    scored.data.cross_documents = config.data.cross_documents;
+    scored.data.packing = config.data.packing;
     scored.tokenizer = config.tokenizer;
     scored.data.validation = config.data.validation;
     scored.data.validation_fraction = config.data.validation_fraction;

@@ -57,6 +57,8 @@ class Inputs {
   }
 
   const fs::path& folder() const { return folder_; }
+  /// What was left out, and what both sets have.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   void write(Log& log) {
     make_entry(folder_, [&](const fs::path& made) { write_sets(made, log); });
@@ -69,8 +71,8 @@ class Inputs {
     corpus.tokenizer_folder = tokenizer_place(spec).value_or(fs::path());
     const auto source = [&](Set set) {
       const fs::path own = folder_ / name_of(set);
-      return CorpusSource{"", std::nullopt, own,
-                          std::make_shared<TokenDataset>(TokenDataset::open(own))};
+      return CorpusSource{"", std::nullopt,
+                          std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder_)))};
     };
     corpus.train.push_back(source(Set::train));
     corpus.validation.push_back(source(Set::validation));
@@ -117,7 +119,6 @@ class Inputs {
     };
     finish(Set::train, train);
     finish(Set::validation, validation);
-    for (const std::string& note : notes_) log.warn(note);
   }
 
   /// Calls use(set, document) for every document of both sets, each once, and returns a checksum of
@@ -184,6 +185,7 @@ Corpus prepare_task_inputs(const RunSpec& spec, Log& log, Communicator& communic
   if (communicator.is_first() && !fs::exists(inputs.folder())) inputs.write(log);
   interrupt_if(communicator.sum(stop.requested() ? 1 : 0) > 0);
   if (!fs::exists(inputs.folder())) inputs.write(log);  // a process that does not see the first's
+  for (const std::string& note : inputs.notes()) log.warn(note);
   Corpus corpus = inputs.open(spec);
   corpus.token_use = std::make_shared<CacheUse>(inputs.folder());
   return corpus;

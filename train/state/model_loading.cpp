@@ -328,14 +328,18 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   const bool other_order = folder.config.sentence_order != config.sentence_order;
   const auto of_head = [&](std::string_view name) {
     if (name.starts_with(generator_prefix)) return fresh_head;
+    // The layers behind a vector are of the encoder, or the head of a model that only has vectors.
+    if (name.starts_with(vector_prefix)) return fresh_head && config.head == Head::none;
     if (!same_head) return !name.starts_with(encoder_prefix);
     return other_order && name.starts_with(sentence_order_prefix);
   };
   const std::map<std::string, Shape> known = shapes_of(store);
   const auto unused = [&](const WeightSource::Entry& entry) {
     const bool of_other_pooling = !same_head && entry.name == class_token_name;
+    const bool of_other_vectors = !same_head && entry.name.starts_with(vector_prefix);
     if (!known.contains(entry.name) && (is_outside_encoder(entry.name) || of_other_pooling))
       return true;
+    if (of_other_vectors && known.at(entry.name) != entry.shape) return true;
     // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
     const bool pooler = architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
     return of_head(entry.name) && (!pooler || config.has_towers());

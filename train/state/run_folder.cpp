@@ -16,6 +16,9 @@
 #include "train/config/config_io.h"
 #include "train/optim/schedule.h"
 #include "train/state/checkpoint.h"
+#include "train/state/model_folder.h"
+#include "train/state/model_weights.h"
+#include "train/state/run_state.h"
 
 namespace nystrom {
 namespace {
@@ -103,6 +106,23 @@ std::optional<RunConfig> options_of_checkpoints(const fs::path& run_dir) {
     }
   }
   return std::nullopt;
+}
+
+/// Whether the model `from` has the weights with which the run began, by its newest checkpoint.
+bool has_first_weights(const std::string& from, const fs::path& run_dir) {
+  const fs::path checkpoints = run_dir / "checkpoints";
+  Log muted;
+  muted.mute();
+  for (const std::int64_t step : checkpoint_steps(checkpoints)) {
+    try {
+      const RunState state = RunState::read(checkpoint_path(checkpoints, step) / "state.json");
+      return !state.start.empty() &&
+             ModelWeights::open(find_model(from, muted)).checksum() == state.start;
+    } catch (const InputError&) {
+      continue;  // a damaged checkpoint is passed over
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -249,6 +269,10 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
   bool moved = respell(old.start.from, config.start.from);
+  if (moved && has_first_weights(*config.start.from, config.run_dir)) {
+    old.start.from = config.start.from;  // as a run's checkpoint for the run, which has gone on
+    moved = false;
+  }
   moved |= respell(old.distillation.teacher, config.distillation.teacher);
   moved |= respell(old.tokenizer.path, config.tokenizer.path);
   moved |= respell(old.data.train, config.data.train);

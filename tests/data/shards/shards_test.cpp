@@ -87,7 +87,7 @@ TEST_F(Shards, SeveralThreadsReadTheSame) {
   write_set(folder_ / "x", documents, 50000);
   const auto all = joined(documents);
   // The cache holds two chunks, so threads evict each other's chunks.
-  const TokenDataset set = TokenDataset::open(folder_ / "x", 70000);
+  const TokenDataset set = TokenDataset::open(folder_ / "x", "", 70000);
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
   for (std::uint64_t t = 0; t < 4; ++t) {
@@ -314,7 +314,7 @@ TEST_F(Shards, FiftyMillionTokensStayOnDisk) {
     }
     writer.finish();
   }
-  const TokenDataset set = TokenDataset::open(folder_ / "x", std::int64_t{8} << 20);
+  const TokenDataset set = TokenDataset::open(folder_ / "x", "", std::int64_t{8} << 20);
   EXPECT_EQ(set.tokens(), documents * length);
   set.verify();
   for (std::uint64_t i = 0; i < 500; ++i) {

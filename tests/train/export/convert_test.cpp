@@ -154,7 +154,7 @@ TEST_F(ConvertTest, ComparesBothModelsOnAText) {
   EXPECT_EQ(text["layers"].size(), 2U);
   for (const auto& layer : text["layers"]) {
     EXPECT_LE(layer["errors"][0], 1e-6) << "32 landmarks are exact for 20 tokens";
-    EXPECT_EQ(layer["advice"], "32");
+    EXPECT_EQ(layer["advice"], nullptr) << "so nothing is learned of longer texts";
   }
 }
 
@@ -162,7 +162,8 @@ TEST_F(ConvertTest, PrintsATable) {
   run("convert exact turned --landmarks 4 --text text.txt --quiet");
   for (const char* line : {"\nparent, exact ", "\nconverted ",
                            "\nlayer   kind            32      64     128     256    advice\n",
-                           "\n0       nystrom      0.000   0.000   0.000   0.000        32\n"})
+                           "\n0       nystrom      0.000   0.000   0.000   0.000         -\n",
+                           "\nadvice: none, as no sequence has more than 32 tokens"})
     expect_says(last_.out, line);
 }
 
@@ -190,8 +191,9 @@ TEST_F(ConvertTest, TurnsTransformersExactCase) {
 }
 
 TEST(ConversionStudy, AdvisesTheFewestLandmarks) {
-  EXPECT_EQ((LayerError{{0.5, 0.2, 0.1, 0.05}}.advised_landmarks()), 64);
-  EXPECT_EQ((LayerError{{0.9, 0.8, 0.7, 0.6}}.advised_landmarks()), std::nullopt);
+  EXPECT_EQ((LayerError{{0.5, 0.2, 0.1, 0.05}}.advised_landmarks(300)), 64);
+  EXPECT_EQ((LayerError{{0.9, 0.8, 0.7, 0.6}}.advised_landmarks(300)), std::nullopt);
+  EXPECT_EQ((LayerError{{0.9, 0.8, 0.0, 0.0}}.advised_landmarks(100)), std::nullopt);
 }
 
 /// Landmarks of a layer's own inputs, as the model itself would compute them.
@@ -215,6 +217,9 @@ TEST(ConversionStudy, ErrorsShrinkWithTheLandmarks) {
 TEST_F(ConvertTest, RefusesOptions) {
   const std::string help = "; see nystrom convert --help";
   expect_error("exact exact", "exact: is not empty; name a new folder");
+  expect_error("exact turned --landmarks 4 --set model.attention.num_landmarks=8",
+               "--set model.attention.num_landmarks=8: the command sets "
+               "model.attention.num_landmarks itself, to 4; use its own options");
   expect_error("exact turned --landmarks 0",
                "--landmarks: Value 0 not in range 1 to 16777216" + help);
   expect_error("exact turned --landmarks 25",

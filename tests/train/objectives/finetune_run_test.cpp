@@ -158,8 +158,9 @@ TEST_F(FinetuneTest, OtherWeightsToStartFromAreRefused) {
   run("finetune second.yaml --threads 1");
   run("finetune run.yaml --threads 1 --set run_dir=base --set training.steps=40");
   expect_says(refusal("finetune second.yaml --threads 1"),
-              "second: its checkpoints started from other weights; bring the files of model.from "
-              "back as they were, or choose another run_dir\n");
+              "second: its checkpoints started from other weights, those that log.txt names; bring "
+              "the files of model.from back as they were, or choose another run_dir\n");
+  run("finetune second.yaml --threads 1 --set model.from=base/checkpoints/step-4");
 }
 
 TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {
