@@ -64,6 +64,7 @@ struct CheckReport {
   std::optional<Fit> fit;
   std::int64_t longest_bag = 0;  // rows; 0 without --data or bags
   Lines warnings;
+  std::optional<ModelConfig> teacher;
 
   void warn(const Lines& more) { warnings.insert(warnings.end(), more.begin(), more.end()); }
 };
@@ -116,7 +117,7 @@ RunSpec resolve_sound(const CheckOptions& options, Device device) {
     errors.note("", [&] { require_work_for_all(spec.options, *options.devices); });
   if (!options.plans_elsewhere()) {
     errors.note("", [&] { require_computable(spec.options, device); });
-    if (errors.empty()) errors.note("", [&] { require_memory(spec.options, device, 1); });
+    if (errors.empty()) errors.note("", [&] { require_memory(spec.options, device, 1, spec.teacher_shape()); });
   }
   errors.throw_if_any();
   return spec;
@@ -230,6 +231,7 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   const RunSpec spec = resolve_sound(options, device);
   CheckReport report;
   report.config = spec.options;
+  report.teacher = spec.teacher_shape();
   report.warnings = shared_file_warnings(report.config);
   const bool features = reads_features(report.config), task = has_task(report.config);
   if (!task && !features)
@@ -252,14 +254,15 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   return report;
 }
 
-Fit find_fit(const CheckOptions& options, const RunConfig& config) {
+Fit find_fit(const CheckOptions& options, const RunConfig& config,
+             const std::optional<ModelConfig>& teacher) {
   Fit fit;
   fit.devices = options.devices.value_or(1);
   fit.elsewhere = options.plans_elsewhere();
   if (!options.memory.empty()) fit.memory = parse_amount("--memory", options.memory);
   if (!fit.elsewhere && machine_memory() > 0) fit.memory = machine_memory();
   const std::int64_t batch = config.training.batch_size;
-  fit.plan = plan_memory(config, fit.devices);
+  fit.plan = plan_memory(config, fit.devices, teacher);
   if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, batch / fit.devices);
   while (fit.largest.value_or(0) > 0 && batch % *fit.largest != 0)
     --*fit.largest;  // a micro-batch must divide the batch
@@ -487,7 +490,8 @@ void print(const CheckReport& report) {
 void run(const CheckOptions& options, Device device, Log& log) {
   try {
     CheckReport report = make_report(options, device, log);
-    if (options.plans_elsewhere() || device.is_cpu()) report.fit = find_fit(options, report.config);
+    if (options.plans_elsewhere() || device.is_cpu()) 
+      report.fit = find_fit(options, report.config, report.teacher);
     if (report.fit) require_fit(*report.fit, report.config);
     if (options.common.json) {
       fmt::print("{}\n", to_json(report).dump());

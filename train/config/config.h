@@ -217,7 +217,9 @@ void fields(V& v, DistillationConfig& c) {
     "weight of the mean squared error of each layer's attention output, after its projection and "
     "before dropout and residual, summed over the layers",
     not_negative);
-  v(c.temperature, "temperature", "divides the logits of both before their softmax", positive);
+  // Beyond, f32 rounds the divergence by a hundredth and more.
+  v(c.temperature, "temperature", "divides the logits of both before their softmax",
+    Range{.lower = 0, .upper = 100, .lower_open = true});
   v(c.until_step, "until_step", "last step with a teacher; null: all steps have one", at_least(1));
 }
 

@@ -245,10 +245,6 @@ void check_distillation(const RunConfig& config, Problems& found) {
   if (config.masking.sentence_order)
     add_conflict(found, "distillation.teacher", "masking.sentence_order",
                  "the teacher reads the text in its order");
-  if (own.teacher == config.start.from)
-    add_problem(found, {"distillation.teacher", "model.from"},
-                "distillation.teacher and model.from are the same folder; name the model with "
-                "exact attention from which it was converted");
 }
 
 /// A folder that is made: `~` and `$HOME` would be made by that name.

@@ -23,7 +23,8 @@ SlabRange largest_range(const RunConfig& config, const ParameterStore& store, in
   return largest;
 }
 
-FixedMemory fixed_memory(const RunConfig& config, const ParameterStore& store, int devices) {
+FixedMemory fixed_memory(const RunConfig& config, const ParameterStore& store, int devices,
+                         const std::optional<ModelConfig>& teacher) {
   const TrainingConfig& training = config.training;
   const std::int64_t exact = size_of(accumulate_dtype(training.dtype)),
                      elements = store.slab_size(), slab = elements * exact,
@@ -38,7 +39,9 @@ FixedMemory fixed_memory(const RunConfig& config, const ParameterStore& store, i
   memory.optimizer =
       Optimizer::state_slabs * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
   memory.average = training.ema ? own : 0;
-  memory.teacher = config.distillation.teacher ? memory.weights : 0;
+  if (config.distillation.teacher)
+    memory.teacher = teacher ? Model(*teacher).parameters().slab_size() * size_of(training.dtype)
+                             : memory.weights;
   memory.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
   if (devices > 1 && training.reduction == Reduction::bf16)
     memory.communication += elements * size_of(DType::bf16);
@@ -50,11 +53,13 @@ std::int64_t machine_memory() {
   return pages > 0 && page > 0 ? std::min(pages * page, memory_limit_bytes()) : 0;
 }
 
-void require_memory(const RunConfig& config, Device device, int processes) {
+void require_memory(const RunConfig& config, Device device, int processes,
+                    const std::optional<ModelConfig>& teacher) {
   const std::int64_t there = machine_memory();
   if (!device.is_cpu() || there == 0) return;
   const Model model(config.model);
-  const std::int64_t needed = fixed_memory(config, model.parameters(), processes).total();
+  const std::int64_t needed =
+      fixed_memory(config, model.parameters(), processes, teacher).total();
   require_input(needed <= there,
                 "the model's {} parameters need {} in training, and this machine has {}; choose a "
                 "smaller model, or training.dtype bf16",

@@ -42,6 +42,10 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
 RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer) {
   ModelConfig& model = spec.options.model;
   if (spec.options.vocab_size_from_tokenizer) model.vocab_size = tokenizer->vocab_size();
+  require_input(!spec.start || spec.start->config.vocab_size >= tokenizer->vocab_size(),
+                "model.from has {} rows of word embeddings, fewer than the tokenizer's {} pieces; "
+                "take its own tokenizer, or add rows by transformers' resize_token_embeddings",
+                spec.start ? spec.start->config.vocab_size : 0, tokenizer->vocab_size());
   require_input(model.vocab_size >= tokenizer->vocab_size(),
                 "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out",
                 model.vocab_size, tokenizer->vocab_size());
@@ -206,14 +210,20 @@ ModelFolder open_teacher(const RunSpec& spec) {
     const ModelConfig &teacher = folder.config, &student = spec.options.model;
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     with_context(printable_path(folder.path), [&] {
+      require_input(!spec.start || !fs::equivalent(folder.path, spec.start->path),
+                    "is the folder of model.from too; name the model with exact attention from "
+                    "which that was converted");
       require_input(has_exact_attention(teacher),
                     "its attention is {}; a teacher has exact attention, softmax: name the folder "
                     "from which the model was converted",
                     describe_kinds(teacher));
       require_same_vocabulary(*tokenizer, *spec.tokenizer);
       require_input(teacher.vocab_size == student.vocab_size,
-                    "it predicts {} tokens, the model {}; set model.vocab_size to {}",
-                    teacher.vocab_size, student.vocab_size, teacher.vocab_size);
+                    "it predicts {} tokens, the model {}; {} {}", teacher.vocab_size,
+                    student.vocab_size,
+                    spec.start ? "by transformers' resize_token_embeddings give both"
+                               : "set model.vocab_size to",
+                    std::max(teacher.vocab_size, student.vocab_size));
       require_same_shape(teacher, spec.options);
       require_positions(teacher, spec.options);
     });

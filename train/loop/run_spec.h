@@ -24,6 +24,9 @@ struct RunSpec {
   /// Null if the run trains one or reads features. The model's options fit it.
   std::shared_ptr<const Tokenizer> tokenizer{};
   std::optional<ModelFolder> teacher{};  ///< the folder of distillation.teacher
+  std::optional<ModelConfig> teacher_shape() const {
+    return teacher ? std::optional(teacher->config) : std::nullopt;
+  }
   /// Resolved: pretraining reads the inputs of this task, texts or features, in the place of files.
   std::optional<TaskConfig> inputs{};
   SavedRun saved{};  ///< what run_dir holds

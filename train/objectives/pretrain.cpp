@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/checksum.h"
-#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"
@@ -74,9 +74,10 @@ class PretrainingRun : public Objective {
     std::string new_stage;
     if (const auto stage = stage_of(next_); next_ > 0 && stage->begin == next_) {
       start(next_);
-      new_stage = fmt::format("{} sequences of {} tokens a step from here on", stage->sequences,
-                              stage->length);
+      new_stage = fmt::format("{} sequences of {} tokens a step", stage->sequences, stage->length);
     }
+    if (config_.distillation.teacher && config_.distillation.until_step == next_)
+      new_stage += (new_stage.empty() ? "" : ", ") + std::string("without the teacher");
     ++next_;
     const std::vector<Batch> batches = loader_->next();
     StepOptions own = options;
@@ -86,7 +87,7 @@ class PretrainingRun : public Objective {
                           ? replaced_tokens_step(model, optimizer, batches,
                                                  config_.pretraining.discriminator_weight, own)
                           : train_step(model, optimizer, batches, own);
-    done.new_stage = std::move(new_stage);
+    if (!new_stage.empty()) done.new_stage = new_stage + " from here on";
     return done;
   }
 
@@ -207,7 +208,7 @@ class PretrainingRun : public Objective {
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                         const RunObserver& observer) {
   require_computable(spec.options, device);
-  require_memory(spec.options, device, communicator.size());
+  require_memory(spec.options, device, communicator.size(), spec.teacher_shape());
   for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
   if (reads_features(spec.options))
     return {pretrain_features(spec, log, device, communicator, observer), {}};
@@ -218,10 +219,15 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
       if (communicator.is_first()) warn_of_unknown("training", *source.tokens, log);
     const RunSpec complete = with_tokenizer(spec, corpus.tokenizer);
     Distillation distillation;
-    if (complete.teacher)
+    if (complete.teacher) {
       distillation = {complete.options.distillation,
                       load_model(complete.teacher->path, complete.teacher->config,
                                  complete.options.training.dtype, StoreMode::inference, device)};
+      const auto until = complete.options.distillation.until_step;
+      log.say(fmt::format("teacher: {}, {} parameters{}", printable_path(complete.teacher->path),
+                          distillation.teacher->parameters().count(),
+                          until ? fmt::format(", until step {}", *until) : ""));
+    }
     PretrainResult result;
     PretrainingRun objective(complete, std::move(corpus), std::move(distillation),
                              result.evaluation, communicator);

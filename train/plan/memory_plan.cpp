@@ -16,6 +16,11 @@
 namespace nystrom {
 namespace {
 
+/// A run, and the shape of its teacher where that is known; else it has the model's.
+struct PlannedRun : RunConfig {
+  std::optional<ModelConfig> teacher = {};
+};
+
 /// Steps are taken on a planned GPU: their tensors have sizes, but neither memory nor values.
 constexpr Device nowhere{Device::Kind::planned};
 
@@ -55,9 +60,13 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   return labels;
 }
 
-/// A teacher of the model's shape; nothing in a run without one.
-Distillation teacher_of(const RunConfig& config, ModelConfig shape, DType dtype) {
+/// The teacher of a model of `small` shape; nothing in a run without one. The layers of one that is
+/// compared by its logits alone follow each other in the same memory.
+Distillation teacher_of(const PlannedRun& config, const ModelConfig& small, DType dtype) {
   if (!config.distillation.teacher) return {};
+  ModelConfig shape = config.teacher && config.distillation.attention_output == 0 ? *config.teacher
+                                                                                  : small;
+  shape.num_hidden_layers = small.num_hidden_layers;
   shape.attention.kind = AttentionKind::softmax;
   shape.attention.conv_kernel_size.reset();
   auto teacher = std::make_unique<Model>(shape);
@@ -107,7 +116,7 @@ void task_pass(const Model& model, Batch batch, RunContext run) {
 /// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the
 /// parameters. All `layers` layers have the attention `kind`. A generator's pass counts in full, as
 /// its activations last until that of the model has ended.
-double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
+double measure(const PlannedRun& config, AttentionKind kind, std::int64_t layers,
                std::int64_t sequences) {
   ModelConfig small = config.model;
   small.num_hidden_layers = layers;
@@ -117,7 +126,7 @@ double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
   if (!config.model.has_window(kind)) small.attention.window.reset();
   if (!small.has_window(AttentionKind::softmax)) small.local_rope_theta.reset();
   if (small.generator) {
-    RunConfig of_generator = config, of_model = config;
+    PlannedRun of_generator = config, of_model = config;
     of_generator.model = generator_of(small);
     of_model.model = small;
     of_model.model.generator.reset();
@@ -156,7 +165,7 @@ std::int64_t whole_bytes(double bytes) { return std::llround(std::min(bytes, 0x1
 constexpr double least = -std::numeric_limits<double>::infinity();
 
 /// The activations of a model whose layers all have the attention `kind`.
-Activations measure_activations(const RunConfig& config, AttentionKind kind) {
+Activations measure_activations(const PlannedRun& config, AttentionKind kind) {
   // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements. The
   // last layer computes less than the others, so there is one of those at least.
   const std::int64_t few = std::min<std::int64_t>(config.model.num_hidden_layers, 2);
@@ -178,7 +187,7 @@ std::int64_t layers_without_backward(const RunConfig& config) {
 
 /// The activations of layers of several kinds: each has its own, and the rest is that of the kind
 /// with the largest. Frozen layers below all that is trained have none, but for one at a time.
-Activations activations_of_kinds(const RunConfig& config) {
+Activations activations_of_kinds(const PlannedRun& config) {
   const std::int64_t all = config.model.num_hidden_layers;
   const std::int64_t first = std::min(layers_without_backward(config), all - 1);
   Activations sum{{least, least}, {0, 0}};
@@ -198,14 +207,14 @@ Activations activations_of_kinds(const RunConfig& config) {
 
 /// The run as it is in a stage: with its length, and without a teacher that distillation.until_step
 /// has ended.
-RunConfig in_stage(RunConfig config, const Stage& stage) {
+PlannedRun in_stage(PlannedRun config, const Stage& stage) {
   config.data.sequence_length = stage.length;
   if (!config.distillation.at_step(stage.begin + 1)) config.distillation.teacher.reset();
   return config;
 }
 
 /// The largest activations of all stages, of a sequence of the last.
-Activations activations_of_stages(const RunConfig& config) {
+Activations activations_of_stages(const PlannedRun& config) {
   Activations largest{{least, least}, {least, least}};
   for (const Stage& stage : stages_of(config)) {
     const Activations own = activations_of_kinds(in_stage(config, stage));
@@ -269,10 +278,10 @@ std::int64_t largest_share(std::int64_t samples, int devices) {
 
 /// The operations of a step on the device with the largest share, those of the teacher included, in
 /// the stage with most.
-double flops_of_step(const RunConfig& config, int devices) {
+double flops_of_step(const PlannedRun& config, int devices) {
   double largest = 0;
   for (const Stage& stage : stages_of(config)) {
-    const RunConfig staged = in_stage(config, stage);
+    const PlannedRun staged = in_stage(config, stage);
     const std::int64_t sequences =
         largest_share(stage.sequences, devices) * sequences_of_sample(config);
     const auto flops_of = [&](const ModelConfig& model) {
@@ -281,14 +290,14 @@ double flops_of_step(const RunConfig& config, int devices) {
     const StepFlops own = flops_of(config.model);
     double flops = own.forward() + own.backward(config.training.activation_checkpointing);
     if (staged.distillation.teacher)
-      flops += flops_of(config.model.with_exact_attention()).forward();
+      flops += flops_of(config.teacher.value_or(config.model.with_exact_attention())).forward();
     largest = std::max(largest, flops);
   }
   return largest;
 }
 
 /// Computes the communication and the operations of a step with `elements` weights.
-void plan_step(const RunConfig& config, int devices, std::int64_t elements, MemoryPlan& plan) {
+void plan_step(const PlannedRun& config, int devices, std::int64_t elements, MemoryPlan& plan) {
   const TrainingConfig& training = config.training;
   const DType type =
       training.reduction == Reduction::bf16 ? DType::bf16 : accumulate_dtype(training.dtype);
@@ -421,12 +430,13 @@ std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t l
   return fits;
 }
 
-MemoryPlan plan_memory(const RunConfig& given, int devices) {
-  const RunConfig config = with_labels(given);
+MemoryPlan plan_memory(const RunConfig& given, int devices,
+                       const std::optional<ModelConfig>& teacher) {
+  const PlannedRun config{with_labels(given), teacher};
   const Model model(config.model);
   const std::int64_t elements = model.parameters().slab_size();
   MemoryPlan plan{activations_of_stages(config)};
-  plan.fixed = fixed_memory(config, model.parameters(), devices);
+  plan.fixed = fixed_memory(config, model.parameters(), devices, teacher);
   plan.update = memory_of_update(config, devices);
   plan.share = largest_share(config.training.batch_size, devices);
   plan_step(config, devices, elements, plan);

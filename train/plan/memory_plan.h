@@ -57,8 +57,9 @@ std::int64_t sequences_of_sample(const RunConfig& config);
 
 /// Makes the plan for `devices` devices. Takes neither time nor memory to speak of, whatever the
 /// size of the run. A task has the labels that it or the model names, else two, and describe() says
-/// so.
-MemoryPlan plan_memory(const RunConfig& given, int devices);
+/// so. A teacher of unknown shape has the model's.
+MemoryPlan plan_memory(const RunConfig& given, int devices,
+                       const std::optional<ModelConfig>& teacher = {});
 
 /// The plan as bytes by name, with their sum, for programs.
 std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan,

@@ -102,7 +102,10 @@ ModelConfig read_folder(const fs::path& folder, HeadUse use) {
   if (std::error_code ignored; fs::exists(folder / "adapter_config.json", ignored))
     throw InputError(fmt::format("{}: {}", printable_path(folder), what_folder_holds(folder)));
   ModelConfig config = read_hf_keys(folder, use);
-  if (const auto modules = read_sentence_modules(folder)) config.embedding = modules->embedding;
+  if (const auto modules = read_sentence_modules(folder))
+    config.embedding = modules->embedding;
+  else if (config.head == Head::none && holds_masked_lm_head(folder, config))
+    config.head = Head::masked_lm;  // as AutoModelForMaskedLM reads a folder without its class
   if (config.head == Head::masked_lm && config.tie_word_embeddings && has_own_decoder(folder))
     config.tie_word_embeddings = false;
   return config;

@@ -93,6 +93,9 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
 /// A hash of a model's configuration and weights.
 std::string model_hash(const Model& model);
 
+/// Whether the weights of a folder have all parameters of a masked-LM head on the encoder `config`.
+bool holds_masked_lm_head(const std::filesystem::path& folder, ModelConfig config);
+
 /// Whether the folder's masked-LM head has a decoder with other weights than the word embeddings.
 /// transformers 5 keeps such a decoder, whatever tie_word_embeddings says.
 bool has_own_decoder(const std::filesystem::path& folder);
@@ -108,6 +111,7 @@ struct StartWeights {
   std::size_t loaded = 0;
   /// Parameters that the folder lacks, and tensors of the folder that the model lacks.
   std::vector<std::string> fresh, unused;
+  std::string outputs{};  ///< what the outputs of a head without own names of labels are taken for
 
   /// One line: "201 tensors of runs/small/checkpoints/step-9; fresh: classifier.weight; unused:
   /// cls.predictions.bias".

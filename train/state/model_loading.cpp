@@ -365,6 +365,13 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();
+  const bool named_outputs = config.head == Head::sequence_classification ||
+                             config.head == Head::token_classification;
+  if (same_head && named_outputs && config.labels.size() > 1 &&
+      config.labels != folder.config.labels)
+    result.names.outputs =
+        fmt::format("its outputs {} are {} here; task.labels gives another order",
+                    fmt::join(folder.config.labels, ", "), fmt::join(config.labels, ", "));
   return result;
 }
 
@@ -384,6 +391,19 @@ std::unique_ptr<Model> load_model(const fs::path& folder, const ModelConfig& con
 std::string model_hash(const Model& model) {
   return text_checksum(fmt::format("{} {}", hf_config_text(model.config()),
                                    fingerprint({{model.parameters().values()}})));
+}
+
+bool holds_masked_lm_head(const fs::path& folder, ModelConfig config) {
+  config.head = Head::masked_lm;
+  if (!problems(config).empty() || !ModelWeights::exist(folder)) return false;
+  const Model model(config);
+  const ModelWeights weights = ModelWeights::open(folder);
+  const WeightSource source = source_of(weights, folder, config);
+  return std::ranges::all_of(model.parameters().parameters(), [&](const Parameter& parameter) {
+    return parameter.name().starts_with(encoder_prefix) ||
+           std::ranges::any_of(source.entries,
+                               [&](const auto& entry) { return entry.name == parameter.name(); });
+  });
 }
 
 bool has_own_decoder(const fs::path& folder) {
@@ -455,6 +475,7 @@ std::string StartWeights::summary(const fs::path& folder) const {
   if (named.size() < fresh.size()) named.emplace_back("generator");
   if (!fresh.empty()) text += fmt::format("; fresh: {}", fmt::join(named, ", "));
   if (!unused.empty()) text += fmt::format("; unused: {}", fmt::join(unused, ", "));
+  if (!outputs.empty()) text += "; " + outputs;
   return text;
 }
 
