@@ -133,6 +133,7 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
       {"model_type", options.kind == SentencePieceModel::Kind::bpe ? "bpe" : "unigram"},
       {"vocab_size", std::to_string(vocab_size)},
       {"character_coverage", fmt::format("{}", options.character_coverage)},
+      {"required_chars", "▁"},  // which begins every text, and is rare in long lines without spaces
       {"max_sentence_length", std::to_string(max_sentence_bytes)},
       {"pad_id", "0"},
       {"pad_piece", "<pad>"},

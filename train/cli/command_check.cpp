@@ -57,6 +57,7 @@ struct CheckReport {
   RunConfig config;
   std::int64_t parameters = 0;
   bool vocabulary_unknown = false;        // the tokenizer decides it: the numbers are the most
+  bool labels_unknown = false;            // the files tell them: the numbers are for two
   std::optional<std::int64_t> sequences;  // of the training data; unknown before tokenization
   double passes = 0;                      // over them
   std::optional<CorpusStatistics> data;
@@ -246,7 +247,9 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
     const std::int64_t drawn = total_steps(training, *report.sequences) * training.batch_size;
     report.passes = static_cast<double>(drawn) / static_cast<double>(*report.sequences);
   }
-  report.parameters = Model(report.config.model).parameters().count();
+  const RunConfig labelled = with_labels(report.config);
+  report.labels_unknown = lists_labels(labelled);
+  report.parameters = Model(labelled.model).parameters().count();
   add_warmup_warning(report);
   // Bags are read whole, whatever data.sequence_length is.
   if (report.longest_bag > 0) report.config.data.sequence_length = report.longest_bag;
@@ -344,6 +347,7 @@ Json to_json(const CheckReport& report) {
       {"ok", true},
       {"parameters", report.parameters},
       {"vocabulary_unknown", report.vocabulary_unknown},
+      {"labels_unknown", report.labels_unknown},
       {"steps", training.steps || report.sequences
                     ? Json(total_steps(training, report.sequences.value_or(0)))
                     : Json()},
@@ -465,7 +469,9 @@ void print(const CheckReport& report) {
   const std::int64_t length = report.config.data.sequence_length,
                      sequences = training.batch_size * sequences_of_sample(report.config);
   fmt::print("ok\nparameters: {}{}\n", report.parameters,
-             report.vocabulary_unknown ? " at most; the tokenizer is not trained yet" : "");
+             report.vocabulary_unknown ? " at most; the tokenizer is not trained yet"
+             : report.labels_unknown   ? " for two labels; --data counts those of the files"
+                                       : "");
   const std::string extent = training.steps ? fmt::format("{} steps", *training.steps)
                                             : fmt::format("{} epochs", training.epochs.value_or(1));
   fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
@@ -489,7 +495,12 @@ void print(const CheckReport& report) {
 
 void run(const CheckOptions& options, Device device, Log& log) {
   try {
-    CheckReport report = make_report(options, device, log);
+    Lines told;  // by the readers of files
+    Log collected(/*quiet=*/true, [&](const std::string& line) {
+      told.push_back(line.substr(line.starts_with(warning_mark) ? warning_mark.size() : 0));
+    });
+    CheckReport report = make_report(options, device, options.common.json ? collected : log);
+    report.warnings.insert(report.warnings.begin(), told.begin(), told.end());
     if (options.plans_elsewhere() || device.is_cpu()) 
       report.fit = find_fit(options, report.config, report.teacher);
     if (report.fit) require_fit(*report.fit, report.config);

@@ -94,7 +94,7 @@ void run(const InfoOptions& options, Device, Log& log) {
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   std::optional<RunConfig> run;
-  if (yaml) run = read_known_run(options).options;
+  if (yaml) run = with_labels(read_known_run(options).options);
   Json info =
       describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;

@@ -295,6 +295,9 @@ std::string config_schema() {
 
 std::string option_path(std::string_view key) {
   const std::vector<std::string> paths = paths_called(key);
+  for (const OptionDoc& option : all_options())
+    require_input(!paths.empty() || !option.path().starts_with(std::string(key) + "."),
+                  "{} is a section; name an option of it, such as {}", key, option.path());
   if (paths.empty()) throw_unknown(key, all_options());
   require_input(paths.size() == 1, "{} may be {}; name one", key, fmt::join(paths, " or "));
   return paths[0];

@@ -54,7 +54,7 @@ std::vector<SourceFiles> files_of(const char* option, const std::vector<TextSour
   for (const TextSource& source : sources_of(entries)) {
     found.push_back({source, match_texts(source.files, form)});
     for (const fs::path& file : found.back().files) {
-      const auto [owner, fresh] = owners.emplace(fs::weakly_canonical(file), source.name);
+      const auto [owner, fresh] = owners.emplace(normal_place(file), source.name);
       require_input(fresh, "{}: {} is in two sources, {} and {}; name it in one of them", option,
                     printable_path(file), owner->second, source.name);
     }
@@ -131,11 +131,14 @@ fs::path tokenizer_folder(const RunSpec& spec, const CorpusFiles& files) {
 /// The folder of the data sets for this tokenizer. It may not exist before tokenization.
 fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
                       const Tokenizer& tokenizer) {
+  // The seed draws what is held out.
+  const bool draws = files.validation.empty() && config.data.validation_fraction.value_or(0) > 0;
   const std::string key =
       files.train_content + "\n" + files.validation_content +
       fmt::format("{} {} {} {} {} {} {}", tokenizer_key(tokenizer),
                   enum_name(config.data.documents), config.data.validation_fraction.value_or(0),
-                  config.seed, statistics_version, text_version, config.data.text_column);
+                  draws ? config.seed : 0, statistics_version, text_version,
+                  config.data.text_column);
   return fs::path(config.data.cache) / ("tokens-" + cache_name(key));
 }
 
@@ -154,17 +157,16 @@ class HeldOutText {
       bool tables = false;
       std::uintmax_t bytes = 0;
       for (const fs::path& file : texts) {
-        source_of_[file] = &source;
+        source_of_[file] = std::ssize(in_stretches_);
         bytes += fs::file_size(file);
         tables |= table_format_of(file).has_value();
       }
-      if (config.data.documents != Documents::files || tables ||
-          static_cast<double>(texts.size()) * fraction_ >= 1)
-        continue;
-      stretches_ = true;
+      in_stretches_.push_back(config.data.documents == Documents::files && !tables &&
+                              static_cast<double>(texts.size()) * fraction_ < 1);
       const double held = static_cast<double>(bytes) * fraction_;
-      piece_bytes_ = std::min(
-          piece_bytes_, static_cast<std::size_t>(std::clamp(held / stretches, 64.0, 16384.0)));
+      if (in_stretches_.back())
+        piece_bytes_ = std::min(
+            piece_bytes_, static_cast<std::size_t>(std::clamp(held / stretches, 64.0, 16384.0)));
     }
   }
 
@@ -174,11 +176,9 @@ class HeldOutText {
   /// Whether a piece is held out. All pieces of a source are given, in the order of reading.
   bool holds(const TextPiece& piece) {
     if (fraction_ == 0) return false;
-    const std::int64_t count = stretches_ ? piece.number : piece.document;
-    if (const TextSource* source = source_of_.at(*piece.file); source != source_) {
-      source_ = source;
-      before_ = count;
-    }
+    const std::int64_t source = source_of_.at(*piece.file);
+    const std::int64_t count = in_stretches_[source] ? piece.number : piece.document;
+    if (std::exchange(source_, source) != source) before_ = count;
     return holds_part(count - before_);
   }
 
@@ -200,11 +200,11 @@ class HeldOutText {
 
   double fraction_;
   PhiloxKey key_;
-  bool stretches_ = false;
   std::size_t piece_bytes_ = whole_pieces;
-  std::map<fs::path, const TextSource*> source_of_;
-  const TextSource* source_ = nullptr;  // of the last piece
-  std::int64_t before_ = 0;             // parts before that source
+  std::map<fs::path, std::int64_t> source_of_;
+  std::vector<bool> in_stretches_;  // sources
+  std::int64_t source_ = -1;        // of the last piece
+  std::int64_t before_ = 0;         // parts before that source
 };
 
 /// Reports that data.validation_fraction leaves a data set without text.

@@ -256,21 +256,6 @@ bool lists_choices(const TaskConfig& resolved) {
          resolved.labels.empty();
 }
 
-/// Whether the number of a task's labels is not known: the files list them.
-bool lists_labels(const RunConfig& config, const TaskConfig& resolved) {
-  const bool labelled = resolved.kind == TaskKind::classification ||
-                        resolved.kind == TaskKind::tokens || resolved.kind == TaskKind::features;
-  return labelled && config.model.labels == ModelConfig{}.labels;
-}
-
-/// The run with the labels that its task names.
-RunConfig with_labels(RunConfig config) {
-  if (!has_task(config)) return config;
-  const TaskConfig task = resolve_task(config.task);
-  if (!task.labels.empty() && lists_labels(config, task)) config.model.labels = task.labels;
-  return config;
-}
-
 /// The largest number of a step's `samples` that one of `devices` devices has.
 std::int64_t largest_share(std::int64_t samples, int devices) {
   return (samples + devices - 1) / devices;
@@ -355,6 +340,26 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
 }
 
 }  // namespace
+
+bool lists_labels(const RunConfig& config) {
+  if (!has_task(config)) return false;
+  const TaskKind kind = *resolve_task(config.task).kind;
+  const bool labelled = kind == TaskKind::classification || kind == TaskKind::tokens ||
+                        kind == TaskKind::features;
+  return labelled && config.model.labels == ModelConfig{}.labels;
+}
+
+RunConfig with_labels(RunConfig config) {
+  if (!has_task(config)) return config;
+  const TaskConfig task = resolve_task(config.task);
+  const bool number = task.kind == TaskKind::regression ||
+                      (task.kind == TaskKind::features && config.task.columns.value);
+  if (number)
+    config.model.labels = {"LABEL_0"};
+  else if (!task.labels.empty() && lists_labels(config))
+    config.model.labels = task.labels;
+  return config;
+}
 
 std::int64_t sequences_of_sample(const RunConfig& config) {
   if (config.model.has_towers()) return 2;
@@ -513,7 +518,7 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   const TaskConfig task = resolve_task(config.task);
   if (lists_choices(task))
     lines.push_back("  for two choices: nystrom check counts those that the files list");
-  if (lists_labels(with_labels(config), task))
+  if (lists_labels(with_labels(config)))
     lines.push_back("  for two labels: nystrom check --data counts those of the files");
   return lines;
 }

@@ -55,6 +55,11 @@ struct MemoryPlan : Activations {
 /// list of choices, the labels tell how many; without them it is 2, and describe() says so.
 std::int64_t sequences_of_sample(const RunConfig& config);
 
+/// The run with the outputs that its task and its columns tell without their files.
+RunConfig with_labels(RunConfig config);
+/// Whether the files of a task tell how many labels it has; a model has two until they are read.
+bool lists_labels(const RunConfig& config);
+
 /// Makes the plan for `devices` devices. Takes neither time nor memory to speak of, whatever the
 /// size of the run. A task has the labels that it or the model names, else two, and describe() says
 /// so. A teacher of unknown shape has the model's.

@@ -161,7 +161,16 @@ TaskFindings judge_texts(const TaskModel& task, const TaskDataset& dataset, std:
                           : config.kind == TaskKind::regression
                               ? judge_values(examples)
                               : judge_labels(examples, task.reader->labels().names());
-  if (tokens) findings.unit = "words";
+  if (tokens) {
+    findings.unit = "words";
+    std::size_t words = 0;
+    for (const Example& example : read) words += example.labels.size();
+    if (words > examples.size())
+      findings.notes.push_back(
+          fmt::format("{} of {} words are beyond data.sequence_length: they are not judged here, "
+                      "and the metrics count them as O.",
+                      words - examples.size(), words));
+  }
   if (std::ssize(read) < dataset.examples())
     findings.notes.push_back(
         fmt::format("Only the first {} validation examples are judged.", read.size()));
