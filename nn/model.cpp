@@ -62,8 +62,10 @@ Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
   if (!input.offsets.empty()) {
     require(input.offsets.back() == positions.dim(0), "the offsets end at row {}, expected {}",
             input.offsets.back(), positions.dim(0));
-    return {input.offsets, store_.values().device(), padding_of(config_, Padding::left_out),
-            config_.fixed_length().value_or(0)};
+    // Without a length that all must have, a sequence gives what it gives alone.
+    const auto length = config_.fixed_length();
+    return {input.offsets, store_.values().device(), length ? Padding::kept : Padding::left_out,
+            length.value_or(0)};
   }
   if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
   require(input.attention_mask.dim(0) == positions.dim(0) &&

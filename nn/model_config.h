@@ -296,10 +296,6 @@ struct ModelConfig {
                        attention.semantics == Semantics::transformers && !exact_in_transformers();
     return fixed ? std::optional(segment_means_seq_len) : std::nullopt;
   }
-  /// Whether padding changes results, so that only sequences of one length share a batch.
-  bool needs_equal_lengths() const {
-    return attention.semantics == Semantics::transformers && !fixed_length();
-  }
   /// The limit of a sequence's tokens, with the special ones but without a class token; nothing: no
   /// limit.
   std::optional<std::int64_t> longest_sequence() const {

@@ -22,8 +22,8 @@ namespace nystrom {
 ModelInput joined_rows(std::span<const WrappedIds> sequences);
 
 /// The numbers of sequences that share a batch, shorter sequences first: at most `batch_size`, with
-/// at most `max_tokens` tokens if all were as long as the longest. With `equal_lengths`, where
-/// padding would change the results, only sequences of the same length share one.
+/// at most `max_tokens` tokens if all were as long as the longest. With `equal_lengths` only
+/// sequences of the same length share one.
 std::vector<std::vector<std::int64_t>> batches_by_length(
     std::span<const std::int64_t> lengths, bool equal_lengths, std::int64_t batch_size,
     std::int64_t max_tokens = std::numeric_limits<std::int64_t>::max());

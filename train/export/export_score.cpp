@@ -54,12 +54,6 @@ std::vector<Runtime> runtimes_of(const fs::path& folder) {
   return runtimes;
 }
 
-/// Whether padding would change what one of them gives, so that nothing can be compared.
-bool need_equal_lengths(const std::vector<Runtime>& runtimes) {
-  return std::ranges::any_of(
-      runtimes, [](const Runtime& each) { return each.model->config().needs_equal_lengths(); });
-}
-
 /// Sums over the targets of one runtime.
 struct Sums {
   double loss = 0, correct = 0, same = 0;
@@ -69,12 +63,11 @@ ExportScores score_text(const fs::path& folder, const MaskedSamples& samples,
                         const std::vector<std::string>& files, Log& log) {
   const EndAtSignals stop("stopped; the folder is complete, and was not measured");
   const std::vector<Runtime> runtimes = runtimes_of(folder);
-  const std::int64_t rows = need_equal_lengths(runtimes) ? 1 : batch_size;
-  Prefetcher batches = evaluation_batches(samples, {rows, rows});
+  Prefetcher batches = evaluation_batches(samples, {batch_size, batch_size});
   std::vector<Sums> sums(runtimes.size());
   ExportScores scores;
   Progress progress("sequence", 0, max_sequences, log);
-  for (std::int64_t done = 0; done < max_sequences; done += rows) {
+  for (std::int64_t done = 0; done < max_sequences; done += batch_size) {
     check_interruption();
     const auto batch = batches.next();
     if (!batch) break;
@@ -87,7 +80,7 @@ ExportScores score_text(const fs::path& folder, const MaskedSamples& samples,
       sums[i].correct += static_cast<double>(count_equal(out.predictions, out.labels));
       sums[i].same += static_cast<double>(count_equal(out.predictions, ours));
     }
-    progress.update(done + rows, "", false);
+    progress.update(done + batch_size, "", false);
   }
   require_input(scores.targets > 0, "--text: the text holds no token to predict");
   const auto n = static_cast<double>(scores.targets);
@@ -148,8 +141,7 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   TaskLoaderOptions options;
   options.micro_batch_size = batch_size;
   // A file in int8 rounds by the range of all rows, those of padding too.
-  options.equal_lengths =
-      need_equal_lengths(runtimes) || std::ranges::any_of(runtimes, &Runtime::int8);
+  options.equal_lengths = std::ranges::any_of(runtimes, &Runtime::int8);
   TaskEvaluationLoader loader(data, options);
   std::deque<TaskScorer> scorers;
   for (std::size_t i = 0; i < runtimes.size(); ++i) scorers.emplace_back(data);

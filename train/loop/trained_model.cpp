@@ -6,11 +6,34 @@
 #include "train/distributed/replicas.h"
 #include "train/optim/parameter_groups.h"
 #include "train/state/model_folder.h"
+#include "train/state/run_folder.h"
 #include "train/state/safetensors.h"
 
 namespace nystrom {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// The options of the encoder, but for dropout, with which it computes something else than the
+/// folder did: "model.num_attention_heads (2, now 4)".
+std::vector<std::string> changed_computation(const ModelConfig& before, const ModelConfig& now) {
+  RunConfig old, run;
+  old.model = before;
+  run.model = now;
+  std::vector<std::string> changed = changed_options(old, run);
+  std::erase_if(changed, [](const std::string& option) {
+    const auto begins = [&](const char* key) {
+      return option.starts_with(std::string("model.") + key);
+    };
+    return !begins("attention.") && !begins("num_attention_heads") && !begins("hidden_act") &&
+           !begins("norm") && !begins("layer_norm_eps") && !begins("positions") &&
+           !begins("rope_theta") && !begins("mlp");
+  });
+  return changed;
+}
+
+}  // namespace
 
 TrainedModel::TrainedModel(const RunSpec& spec, std::vector<int> micro_batch_ranks, Device device,
                            Communicator& communicator)
@@ -45,6 +68,10 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
     const StartWeights weights =
         initialise_from(model_, *spec_.start, seed, config.start.fresh_head);
     log.say(weights.summary(spec_.start->path));
+    if (const auto changed = changed_computation(spec_.start->config, config.model);
+        !changed.empty())
+      log.say(fmt::format("note: its weights were trained with other options: {}",
+                          fmt::join(changed, ", ")));
     is_new = std::ranges::find(weights.fresh, output) != weights.fresh.end();
   } else {
     store.initialise(seed, config.model.initializer_range);

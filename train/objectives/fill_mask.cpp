@@ -100,7 +100,7 @@ std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer
       }
     }
   };
-  for_each_batch(rows, config, batch_size, fill);
+  for_each_batch(rows, batch_size, fill);
   return result;
 }
 

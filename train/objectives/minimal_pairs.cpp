@@ -66,7 +66,7 @@ std::vector<double> original_log_likelihoods(const Model& model, const Tokenizer
         if (is_scored(own[place])) sums[batch[row]] -= softplus(logits[first + place]);
     }
   };
-  for_each_batch({ids.begin(), ids.end()}, model.config(), batch_size, add);
+  for_each_batch({ids.begin(), ids.end()}, batch_size, add);
   return sums;
 }
 
@@ -139,7 +139,7 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
       sums[each.sentence] += log_probability(logits.slice(0, at, at + 1), each.token);
     }
   };
-  for_each_batch({rows.begin(), rows.end()}, model.config(), batch_size, add);
+  for_each_batch({rows.begin(), rows.end()}, batch_size, add);
   return sums;
 }
 

@@ -76,7 +76,6 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
 TaskLoaderOptions loader_options(const RunConfig& config, const Communicator& communicator) {
   return {.batch_size = config.training.batch_size,
           .micro_batch_size = config.training.micro_batch_size,
-          .equal_lengths = config.model.needs_equal_lengths(),
           .seed = static_cast<std::uint64_t>(config.seed),
           .rank = communicator.rank(),
           .world_size = communicator.size()};

@@ -97,7 +97,6 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   TaskScorer scorer(dataset);
   TaskLoaderOptions options;
   options.micro_batch_size = batch_size;
-  options.equal_lengths = model.config().needs_equal_lengths();
   options.rank = communicator.rank();
   options.world_size = communicator.size();
   TaskEvaluationLoader loader(dataset, options);

@@ -182,7 +182,6 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
 Predictions predict(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
                     const PredictionOptions& options) {
   TaskEvaluationLoader loader(dataset, {.micro_batch_size = options.batch_size,
-                                        .equal_lengths = task.model->config().needs_equal_lengths(),
                                         .most = options.most});
   return {Predictor(task, *dataset, options)(loader), dataset->counts()};
 }

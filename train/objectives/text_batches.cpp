@@ -5,11 +5,11 @@
 namespace nystrom {
 
 void for_each_batch(
-    const std::vector<TextIds>& texts, const ModelConfig& config, std::int64_t batch_size,
+    const std::vector<TextIds>& texts, std::int64_t batch_size,
     const std::function<void(const std::vector<std::size_t>&, const ModelInput&)>& compute) {
   std::vector<std::int64_t> lengths;
   for (const TextIds& text : texts) lengths.push_back(std::ssize(text));
-  for (const auto& batch : batches_by_length(lengths, config.needs_equal_lengths(), batch_size)) {
+  for (const auto& batch : batches_by_length(lengths, /*equal_lengths=*/false, batch_size)) {
     const std::vector<std::size_t> numbers(batch.begin(), batch.end());
     std::vector<WrappedIds> rows;
     for (const std::size_t text : numbers)

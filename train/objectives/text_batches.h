@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/batch.h"
-#include "nn/model_config.h"
 
 namespace nystrom {
 
@@ -17,7 +16,7 @@ using TextIds = std::span<const std::int32_t>;
 /// Calls `compute` with the batches_by_length (data/tasks/task_loader.h) of texts: their numbers,
 /// one for each sequence of the input.
 void for_each_batch(
-    const std::vector<TextIds>& texts, const ModelConfig& config, std::int64_t batch_size,
+    const std::vector<TextIds>& texts, std::int64_t batch_size,
     const std::function<void(const std::vector<std::size_t>&, const ModelInput&)>& compute);
 
 }  // namespace nystrom
