@@ -217,6 +217,7 @@ ModelFolder open_teacher(const RunSpec& spec) {
                     "its attention is {}; a teacher has exact attention, softmax: name the folder "
                     "from which the model was converted",
                     describe_kinds(teacher));
+      check_start(teacher, folder, /*fresh_head=*/false);  // its weights
       require_same_vocabulary(*tokenizer, *spec.tokenizer);
       require_input(teacher.vocab_size == student.vocab_size,
                     "it predicts {} tokens, the model {}; {} {}", teacher.vocab_size,

@@ -1,5 +1,7 @@
 #include "train/plan/doctor.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -58,7 +60,12 @@ std::string gigabytes(std::int64_t bytes) {
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
 }
 
-int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+/// Those that this process may run on: taskset, Slurm and containers can leave out some.
+int cores() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 /// The finding that all is well, or a note with advice.
 Finding judged(const char* name, bool well, std::string text, std::string advice) {
