@@ -93,6 +93,21 @@ TEST_P(RowsInput, GivesWhatPaddedInputGives) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, RowsInput, ::testing::ValuesIn(rows_cases), case_name);
 
+TEST(RowsInputOfExactTransformers, GivesWhatEachSequenceGivesAlone) {
+  ModelConfig config = tiny_config();
+  config.attention.semantics = Semantics::transformers;
+  config.segment_means_seq_len = config.attention.num_landmarks;
+  const auto model = make_model(config, DType::f64);
+  const auto hidden = [&](const Layout& layout) {
+    return (*model)(without_padding(input_of(config, layout))).last_hidden_state.value();
+  };
+  const std::vector<double> together = hidden({{"11111111", "11100000", "11000000"}}).to_doubles();
+  std::vector<double> alone;
+  for (const auto& [row, sequence] : {std::pair("11111111", 0), {"111", 1}, {"11", 2}})
+    std::ranges::copy(hidden({{row}, {sequence}}).to_doubles(), std::back_inserter(alone));
+  EXPECT_LE(max_difference(together, alone), 1e-12);
+}
+
 TEST(RowsInputTraining, DropsWhatPaddedInputDrops) {
   const ModelConfig config = masked_lm_config();
   const ModelInput padded = input_of(config, {{"111111", "111100", "110000"}});

@@ -118,7 +118,8 @@ RunSpec resolve_sound(const CheckOptions& options, Device device) {
     errors.note("", [&] { require_work_for_all(spec.options, *options.devices); });
   if (!options.plans_elsewhere()) {
     errors.note("", [&] { require_computable(spec.options, device); });
-    if (errors.empty()) errors.note("", [&] { require_memory(spec.options, device, 1, spec.teacher_shape()); });
+    if (errors.empty())
+      errors.note("", [&] { require_memory(spec.options, device, 1, spec.teacher_shape()); });
   }
   errors.throw_if_any();
   return spec;
@@ -501,7 +502,7 @@ void run(const CheckOptions& options, Device device, Log& log) {
     });
     CheckReport report = make_report(options, device, options.common.json ? collected : log);
     report.warnings.insert(report.warnings.begin(), told.begin(), told.end());
-    if (options.plans_elsewhere() || device.is_cpu()) 
+    if (options.plans_elsewhere() || device.is_cpu())
       report.fit = find_fit(options, report.config, report.teacher);
     if (report.fit) require_fit(*report.fit, report.config);
     if (options.common.json) {

@@ -284,13 +284,12 @@ void check_unused(const RunConfig& config, Problems& found) {
                             : config.tokenizer.builtin ? "tokenizer.builtin"
                                                        : nullptr;
   if (given && config.tokenizer.train != TokenizerTrainingConfig{})
-    add_problem(
-        found,
-        {"tokenizer.train.kind", "tokenizer.train.vocab_size", "tokenizer.train.lower_case",
-         "tokenizer.train.strip_accents"},
-        "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
-        "{}; leave it out",
-        given);
+    add_problem(found,
+                {"tokenizer.train.kind", "tokenizer.train.vocab_size", "tokenizer.train.lower_case",
+                 "tokenizer.train.strip_accents"},
+                "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
+                "{}; leave it out",
+                given);
   // Python reads the section of a task before the data give its kind.
   if (has_task(config) && config.task.kind != TaskKind::embeddings)
     refuse_embedding_loss(config, "tasks of kind embeddings", found);

@@ -290,8 +290,8 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   ModelOutput out = model(input);
   const std::int64_t rows = (config.embed_dim ? input.features : input.input_ids).dim(0);
   if (config.has_class_token())  // a row before those of each sequence
-    out.last_hidden_state = reshape(out.last_hidden_state,
-                                    {rows, input.features.dim(1) + 1, config.hidden_size});
+    out.last_hidden_state =
+        reshape(out.last_hidden_state, {rows, input.features.dim(1) + 1, config.hidden_size});
   Var loss =
       loss_of(config, out, inputs, input.attention_mask, config.has_towers() ? rows / 2 : rows);
   if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {

@@ -58,8 +58,7 @@ void require_memory(const RunConfig& config, Device device, int processes,
   const std::int64_t there = machine_memory();
   if (!device.is_cpu() || there == 0) return;
   const Model model(config.model);
-  const std::int64_t needed =
-      fixed_memory(config, model.parameters(), processes, teacher).total();
+  const std::int64_t needed = fixed_memory(config, model.parameters(), processes, teacher).total();
   require_input(needed <= there,
                 "the model's {} parameters need {} in training, and this machine has {}; choose a "
                 "smaller model, or training.dtype bf16",

@@ -348,9 +348,8 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
   std::vector<CorpusSource> opened;
   for (const auto& [source, files] : sources) {
     const fs::path own = folder / data_set_name(set, source);
-    opened.push_back(
-        {source.name, source.weight,
-         std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder)))});
+    opened.push_back({source.name, source.weight,
+                      std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder)))});
   }
   return opened;
 }

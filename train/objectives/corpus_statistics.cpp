@@ -201,9 +201,9 @@ void try_batches(const RunConfig& config, const Corpus& corpus,
   const std::vector<Stage> stages = stages_of(config);
   const std::int64_t all = total_steps(config.training, report.train.sequences),
                      steps = std::min<std::int64_t>(stages.size() > 1 ? stages[1].begin : all, 8);
-  const auto loader = training_loader(
-      config, corpus.train, samples,
-      {config.training.batch_size, config.training.micro_batch_size}, stages[0], 0);
+  const auto loader =
+      training_loader(config, corpus.train, samples,
+                      {config.training.batch_size, config.training.micro_batch_size}, stages[0], 0);
   std::int64_t tokens = 0, positions = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     for (const Batch& batch : loader->next()) {

@@ -71,8 +71,9 @@ class Inputs {
     corpus.tokenizer_folder = tokenizer_place(spec).value_or(fs::path());
     const auto source = [&](Set set) {
       const fs::path own = folder_ / name_of(set);
-      return CorpusSource{"", std::nullopt,
-                          std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder_)))};
+      return CorpusSource{
+          "", std::nullopt,
+          std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder_)))};
     };
     corpus.train.push_back(source(Set::train));
     corpus.validation.push_back(source(Set::validation));

@@ -181,8 +181,8 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
 
 Predictions predict(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
                     const PredictionOptions& options) {
-  TaskEvaluationLoader loader(dataset, {.micro_batch_size = options.batch_size,
-                                        .most = options.most});
+  TaskEvaluationLoader loader(dataset,
+                              {.micro_batch_size = options.batch_size, .most = options.most});
   return {Predictor(task, *dataset, options)(loader), dataset->counts()};
 }
 

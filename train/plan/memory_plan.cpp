@@ -64,8 +64,8 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
 /// compared by its logits alone follow each other in the same memory.
 Distillation teacher_of(const PlannedRun& config, const ModelConfig& small, DType dtype) {
   if (!config.distillation.teacher) return {};
-  ModelConfig shape = config.teacher && config.distillation.attention_output == 0 ? *config.teacher
-                                                                                  : small;
+  ModelConfig shape =
+      config.teacher && config.distillation.attention_output == 0 ? *config.teacher : small;
   shape.num_hidden_layers = small.num_hidden_layers;
   shape.attention.kind = AttentionKind::softmax;
   shape.attention.conv_kernel_size.reset();
@@ -344,8 +344,8 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
 bool lists_labels(const RunConfig& config) {
   if (!has_task(config)) return false;
   const TaskKind kind = *resolve_task(config.task).kind;
-  const bool labelled = kind == TaskKind::classification || kind == TaskKind::tokens ||
-                        kind == TaskKind::features;
+  const bool labelled =
+      kind == TaskKind::classification || kind == TaskKind::tokens || kind == TaskKind::features;
   return labelled && config.model.labels == ModelConfig{}.labels;
 }
 

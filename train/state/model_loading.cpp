@@ -365,8 +365,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();
-  const bool named_outputs = config.head == Head::sequence_classification ||
-                             config.head == Head::token_classification;
+  const bool named_outputs =
+      config.head == Head::sequence_classification || config.head == Head::token_classification;
   if (same_head && named_outputs && config.labels.size() > 1 &&
       config.labels != folder.config.labels)
     result.names.outputs =

@@ -432,6 +432,19 @@ TEST(MemoryPlan, ATeacherThatHasEndedCostsNothingInLongSequences) {
   EXPECT_LT(at_first.activations(5), always.activations(5));
 }
 
+TEST(MemoryPlan, CountsTheTeachersOwnShape) {
+  RunConfig config = config_of();
+  config.distillation.teacher = "teacher";
+  config.distillation.attention_output = 0;
+  ModelConfig wide = config.model.with_exact_attention();
+  wide.hidden_size *= 4;
+  wide.intermediate_size *= 4;
+  const MemoryPlan alike = plan_memory(config, 1), other = plan_memory(config, 1, wide);
+  EXPECT_EQ(other.fixed.teacher, Model(wide).parameters().slab_size() * size_of(DType::f32));
+  EXPECT_GT(other.flops, 2 * alike.flops);
+  EXPECT_GT(other.activations(5), alike.activations(5));
+}
+
 TEST(MemoryPlan, CountsTheShortSequencesOfTheFirstStage) {
   RunConfig config = config_of();
   const std::int64_t without = plan_memory(config, 1).total(5);
