@@ -182,6 +182,14 @@ std::string verify_error(const std::filesystem::path& folder) {
   return message.starts_with(name) ? message.substr(name.size()) : message;
 }
 
+TEST_F(Shards, DamageThatIsFoundLateIsToldWithTheRemedyToo) {
+  const std::filesystem::path folder = folder_ / "x";
+  write_set(folder, {{5, 6, 7}}, 10);
+  const TokenDataset set = TokenDataset::open(folder, "make it anew");
+  std::filesystem::resize_file(folder / "tokens-00000.h5", 100);
+  EXPECT_TRUE(input_error([&] { set.read(0, 3); }).ends_with("; make it anew"));
+}
+
 TEST_F(Shards, RefusesContentThatContradictsItself) {
   const std::vector<std::uint16_t> ids{5, 6, 7, 8, 9, 10};
   const std::string shard = "/tokens-00000.h5: ";

@@ -16,6 +16,7 @@
 #include "tests/support/rounds.h"
 #include "tests/support/small_text.h"
 #include "tests/support/temporary_folder.h"
+#include "train/objectives/cache.h"
 #include "train/objectives/fill_mask.h"
 #include "train/state/checkpoint.h"
 #include "train/state/run_folder.h"
@@ -355,6 +356,14 @@ TEST_F(PretrainTest, ATokenizerWithoutMaskIsRefused) {
   expect_refused(words("run", "tokenizer.path=tokenizer"),
                  "the tokenizer has no cls token; masked language models need cls, sep, pad and "
                  "mask: name it as cls_token in tokenizer_config.json");
+}
+
+TEST_F(PretrainTest, TheSameTextByAnotherNameGoesOn) {
+  std::ofstream(folder_ / "text.txt", std::ios::app) << "\nthe sea was calm\n";  // a blank line
+  train("run", "training.steps=6");
+  run(words("run", "training.steps=12") + " --set 'data.train=[./text.txt]'");
+  EXPECT_EQ(newest("run"), 12);
+  EXPECT_EQ(cache_entries(folder_ / "cache").size(), 2U) << "one tokenizer, one data set";
 }
 
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {

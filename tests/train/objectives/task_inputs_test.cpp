@@ -30,10 +30,12 @@ class TaskInputs : public ProgramTest {
     RunSpec spec = read_run(config_file(folder_ / "run.yaml"));
     ResolutionErrors thrown;
     check_pretraining_run(spec, thrown);
-    Log quiet(true);
+    warnings_.clear();
+    Log log(/*quiet=*/true, [&](const std::string& line) { warnings_.push_back(line); });
     Communicator alone;
-    return prepare_corpus(with_named_tokenizer(spec), quiet, alone);
+    return prepare_corpus(with_named_tokenizer(spec), log, alone);
   }
+  std::vector<std::string> warnings_;  // of the last corpus()
   std::string path(const char* name) { return (folder_ / name).string(); }
 };
 
@@ -59,7 +61,10 @@ TEST_F(TaskInputs, TextsAndPairsAreDocumentsOnce) {
   const Corpus made = corpus();
   EXPECT_EQ(texts_of(*made.train[0].tokens), (std::vector<std::string>{"one", "two", "three"}));
   EXPECT_EQ(texts_of(*made.validation[0].tokens), (std::vector<std::string>{"one", "four"}));
+  const std::vector<std::string> shared = warnings_;
+  ASSERT_EQ(shared.size(), 1U) << "'one' is in both";
   EXPECT_EQ(corpus().token_folder, made.token_folder) << "from the cache";
+  EXPECT_EQ(warnings_, shared);
   write_bytes(folder_ / "dev.tsv", "text\tother\tlabel\none\tfive\ta\n");
   EXPECT_NE(corpus().token_folder, made.token_folder) << "other texts";
 }
