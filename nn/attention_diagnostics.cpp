@@ -26,6 +26,10 @@ Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& in
   return method(in.with_values(one.expand({1, heads, n, n}))).value();
 }
 
+double relative_error(double difference, double size) {
+  return difference == 0 ? 0 : difference / size;
+}
+
 std::vector<double> relative_errors(const Tensor& x, const Tensor& y) {
   const std::vector<double> got = x.to_doubles(), expected = y.to_doubles();
   std::vector<double> difference(static_cast<std::size_t>(y.dim(1)), 0.0), size = difference;
@@ -38,7 +42,7 @@ std::vector<double> relative_errors(const Tensor& x, const Tensor& y) {
     }
   });
   for (std::size_t head = 0; head < size.size(); ++head)
-    difference[head] = std::sqrt(difference[head] / size[head]);
+    difference[head] = std::sqrt(relative_error(difference[head], size[head]));
   return difference;
 }
 

@@ -10,6 +10,10 @@ namespace nystrom {
 /// values. O(n²) memory.
 Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& inputs);
 
+/// The relative error |x − y| / |y| for |x − y| and |y|: 0 where both are 0, as of a head whose
+/// values are 0.
+double relative_error(double difference, double size);
+
 /// The relative error |x − y| / |y| (Frobenius) of each head: x, y [1, h, n, d] → h numbers.
 std::vector<double> relative_errors(const Tensor& x, const Tensor& y);
 

@@ -76,10 +76,9 @@ Var at_positions(const Var& x, const std::vector<std::int64_t>& positions) {
 
 double norm_of(const Tensor& x) { return std::sqrt(sum_of_squares(x.contiguous())); }
 
-double relative_error(const Tensor& x, const Tensor& exact) {
+double error_of(const Tensor& x, const Tensor& exact) {
   const Tensor y = exact.cast(accumulate_dtype(exact.dtype()));
-  const double size = norm_of(y);
-  return size > 0 ? norm_of((Var(x.cast(y.dtype())) - y).value()) / size : 0;
+  return relative_error(norm_of((Var(x.cast(y.dtype())) - y).value()), norm_of(y));
 }
 
 /// The entropy −Σ p log p with p = softmax(scale · query keysᵀ) over the keys at `places`, averaged
@@ -163,7 +162,7 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
                                  ? (*approximation_)(own)
                                  : Var(Sequence::of_heads(output, in.batch, row));
     figures.error =
-        relative_error(at_positions(approximated, positions).value(), exact_(sampled).value());
+        error_of(at_positions(approximated, positions).value(), exact_(sampled).value());
     figures.entropy = mean_entropy(queries, own.keys, places,
                                    1 / std::sqrt(static_cast<double>(config_.head_dim())));
     if (!exact && config_.attention.inverse == Inverse::iterative) {

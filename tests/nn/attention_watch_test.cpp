@@ -149,6 +149,12 @@ TEST(AttentionWatch, LooksAtNothingWithoutABackwardPass) {
   EXPECT_TRUE(watch.layers().empty());
 }
 
+TEST(AttentionDiagnostics, AHeadOfZerosHasNoError) {
+  const Tensor exact = Tensor::from(std::vector<double>{0, 0, 3, 4}, {1, 2, 1, 2}),
+               close = Tensor::from(std::vector<double>{0, 0, 3, 9}, {1, 2, 1, 2});
+  EXPECT_EQ(relative_errors(close, exact), (std::vector<double>{0, 1}));
+}
+
 /// ∂/∂A of F · Z(A) · (B V), computed from the matrices of the paper.
 TEST(NystromAttention, GradientOfTheLandmarkMatrix) {
   const ModelConfig config = wider_config();
