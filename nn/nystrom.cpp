@@ -78,6 +78,7 @@ const SequenceSpans& NystromAttention::padded(const Ragged& batch) const {
                 "length {}; pad them, or set "
                 "model.attention.semantics=nystrom",
                 *padded_length_, batch.length());
+  require(batch.dense(), "semantics transformers keep padding as rows, and the batch is ragged");
   return batch.all();
 }
 

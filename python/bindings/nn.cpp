@@ -6,6 +6,7 @@
 
 #include "docs.h"
 #include "nn/encoder.h"
+#include "nn/nystrom.h"
 #include "python/bindings/bindings.h"
 #include "train/config/config_io.h"
 #include "train/export/forward.h"
@@ -113,7 +114,9 @@ class ConfiguredEncoder {
     if (attention_mask) tensors["attention_mask"] = copy_of(*attention_mask);
     const ModelInput input = model_input(config_, tensors);
     const Shape& shape = input.input_ids.shape();
-    const Ragged batch = attention_mask ? Ragged(input.attention_mask) : Ragged(shape[0], shape[1]);
+    const Ragged batch = attention_mask ? Ragged(input.attention_mask, cpu_device,
+                                                 padding_of(config_, Padding::left_out))
+                                        : Ragged(shape[0], shape[1]);
     return batch.in_places(encoder_(input, batch, run));
   }
 

@@ -559,6 +559,21 @@ def test_an_encoder_refuses_masks_and_ids_of_another_shape():
         encoder(ids, mask, training=True, sample_ids=np.array([1]))
 
 
+@pytest.mark.parametrize("landmarks", [32, 64])
+def test_an_encoder_with_semantics_of_transformers_keeps_padding_as_rows(landmarks):
+    parameters = nn.ParameterStore()
+    encoder = nn.Encoder(
+        parameters.scope() / "encoder", vocab_size=50, hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, max_position_embeddings=64,
+        attention={"semantics": "transformers", "num_landmarks": landmarks, "conv_kernel_size": 3},
+    )  # fmt: skip
+    parameters.allocate()
+    parameters.initialise(seed=1, standard_deviation=0.1)
+    mask = (np.arange(64) < 40)[None].astype(np.int64)
+    zeros, ones = (encoder(np.where(mask, 7, pad), mask).numpy() for pad in (0, 1))
+    assert not np.array_equal(zeros[0, :40], ones[0, :40])  # the convolution sees padding
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float64])
 def test_sample_ids_of_other_types_are_refused(dtype):
     with pytest.raises(nystrom.InternalError, match="i64 sample id"):
