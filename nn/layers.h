@@ -65,11 +65,10 @@ class Linear {
   Var of_data(const Tensor& x) const;
   /// The same in the accumulate type, for the last layer of a head. Unrounded logits do not tie.
   Var unrounded(const Var& x) const {
-    const Var y = linear_unrounded(factor_of(weight_, x), weight_, bias());
-    return bias_ && bias_->rest().defined() ? y + Var(bias_->rest()) : y;
+    return linear_unrounded(factor_of(weight_, x), weight_, bias());
   }
   /// Lets unrounded() add the bias in f32 also where the others have 16 bits.
-  void keep_bias_exact() { bias_.value().keep_rest(); }
+  void keep_bias_exact() { bias_.value().keep_exact(); }
   /// (*this)(activation(a) ∘ b) for the halves a, b of x […, 2·in], in less memory.
   Var of_gated(Activation activation, const Var& x) const;
   /// [out, in].

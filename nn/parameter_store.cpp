@@ -101,7 +101,8 @@ void ParameterStore::allocate(DType dtype, StoreMode mode, Device device,
     gradients_ = Tensor::zeros({slab_size_}, exact, device);
   }
   for (auto& entry : entries_) {
-    const Tensor value = part_of(values_, entry->name);
+    const Tensor own = exact_of(*entry),
+                 value = own.defined() ? own : part_of(values_, entry->name);
     entry->var = gradients_.defined() && !entry->frozen ? Var::leaf(value, gradient(entry->name))
                                                         : Var(value);
   }
@@ -159,7 +160,10 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   };
   write(masters_, masters_range_);
   if (masters_.dtype() != dtype_) write(values_, {0, slab_size_});
-  if (entry.keeps_rest) keep_rest(entry, values.cast(DType::f32).to(values_.device()));
+  if (entry.var.dtype() != dtype_) {
+    Tensor exact = entry.var.value();
+    kernels::copy(values.cast(exact.dtype()).to(exact.device()).contiguous(), exact);
+  }
   entry.has_values = true;
 }
 
@@ -179,21 +183,14 @@ void ParameterStore::round_masters() {
   if (masters_.dtype() == dtype_ || masters_range_.size() == 0) return;
   Tensor rounded = values_.slice(0, masters_range_.begin, masters_range_.end);
   kernels::copy(masters_, rounded);
-  round_rests();
 }
 
-void ParameterStore::round_rests() {
-  if (masters_.dtype() == dtype_ || masters_.numel() != slab_size_) return;
-  for (const auto& entry : entries_)
-    if (entry->keeps_rest && entry->has_values) keep_rest(*entry, part_of(masters_, entry->name));
-}
-
-void ParameterStore::keep_rest(Parameter::Entry& entry, const Tensor& exact) const {
-  // Processes that have masters of a range only would not agree.
-  const bool whole = masters_.dtype() == dtype_ || masters_.numel() == slab_size_;
-  if (!is_half(dtype_) || !whole) return;
-  entry.rest = exact.clone();
-  kernels::accumulate(exact.cast(dtype_).cast(DType::f32), -1, entry.rest);
+/// The tensor for f32 values of Parameter::keep_exact: the master, or one of its own; undefined
+/// where there is none.
+Tensor ParameterStore::exact_of(const Parameter::Entry& entry) const {
+  if (!entry.keeps_exact || !is_half(dtype_) || masters_.numel() != slab_size_) return {};
+  return masters_.dtype() == dtype_ ? Tensor::zeros(entry.shape, DType::f32, values_.device())
+                                    : part_of(masters_, entry.name);
 }
 
 Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {
@@ -205,16 +202,16 @@ Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const 
 
 std::string ParameterStore::not_finite() const {
   const auto is_finite = [](const Tensor& x) { return std::isfinite(sum_of_squares(x)); };
-  if (is_finite(values_)) return "";
   for (const auto& entry : entries_)
-    if (!is_finite(part_of(values_, entry->name))) return entry->name;
+    if (!is_finite(entry->var.value())) return entry->name;
   return "";
 }
 
 Tensor ParameterStore::master(std::string_view name) const {
   require(masters_range_.size() == slab_size_,
           "the store keeps a part of the masters, not the whole of {}", name);
-  return part_of(masters_, name);
+  const Tensor& values = find(name).var.value();
+  return values.dtype() == dtype_ ? part_of(masters_, name) : values;
 }
 
 Tensor ParameterStore::gradient(std::string_view name) const {

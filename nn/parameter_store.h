@@ -51,11 +51,9 @@ class Parameter {
   bool is_int8() const { return entry_->int8; }
   /// Whether training leaves it as it is: see ParameterStore::freeze.
   bool is_frozen() const { return entry_->frozen; }
-  /// Lets a store in 16 bits keep, in f32, what is rounded off the values. Call it before they are
-  /// set.
-  void keep_rest() { entry_->keeps_rest = true; }
-  /// What is rounded off; undefined if nothing is kept, as where a store has masters of a range.
-  const Tensor& rest() const { return entry_->rest; }
+  /// Gives the parameter f32 values also in a store of 16 bits, unless that has masters of a range:
+  /// its processes would not agree. Call it before the store is allocated.
+  void keep_exact() { entry_->keeps_exact = true; }
 
  private:
   friend class ParameterStore;
@@ -66,11 +64,10 @@ class Parameter {
     bool decay;           ///< whether weight decay applies: not to biases and LayerNorm
     std::int64_t offset;  ///< first element in the slabs
     Var var;
-    bool has_values = false;  ///< whether set() was called
-    bool int8 = false;        ///< whether round_to_int8() was called
-    bool frozen = false;      ///< whether freeze() was called
-    bool keeps_rest = false;  ///< whether keep_rest() was called
-    Tensor rest{};
+    bool has_values = false;   ///< whether set() was called
+    bool int8 = false;         ///< whether round_to_int8() was called
+    bool frozen = false;       ///< whether freeze() was called
+    bool keeps_exact = false;  ///< whether keep_exact() was called
   };
   explicit Parameter(std::shared_ptr<Entry> entry) : entry_(std::move(entry)) {}
   std::shared_ptr<Entry> entry_;
@@ -120,8 +117,8 @@ class ParameterStore {
   void round_to_int8(std::string_view name);
   /// The name of a parameter that holds NaN or an infinity; empty if none does.
   std::string not_finite() const;
-  /// The most exact copy of a parameter: the f32 master in bf16 and f16 training. Throws if the
-  /// store keeps masters of a range only.
+  /// The most exact copy of a parameter: the f32 master in bf16 and f16 training, and the values of
+  /// Parameter::keep_exact. Throws if the store keeps masters of a range only.
   Tensor master(std::string_view name) const;
   /// Whether a parameter has this name.
   bool has(std::string_view name) const;
@@ -160,14 +157,12 @@ class ParameterStore {
   Tensor masters(SlabRange range) const;
   /// Rounds changed masters into the values. Does nothing if the values are the masters.
   void round_masters();
-  /// What round_masters does for Parameter::rest alone, where a kernel has rounded the masters.
-  void round_rests();
   /// The number of the model's next dropout, by order of construction.
   std::uint32_t next_dropout_site() { return dropout_sites_++; }
 
  private:
   Parameter::Entry& find(std::string_view name) const;
-  void keep_rest(Parameter::Entry& entry, const Tensor& exact) const;
+  Tensor exact_of(const Parameter::Entry& entry) const;
 
   std::vector<std::shared_ptr<Parameter::Entry>> entries_;
   std::map<std::string, std::size_t, std::less<>> places_;  // of the names in entries_

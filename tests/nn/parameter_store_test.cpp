@@ -293,6 +293,7 @@ TEST(LoadWeights, KeepsFullMastersUnderBf16) {
 /// bf16 rounds 1000.7 to 1000, by more than values may differ.
 TEST(Linear, AnExactBiasIsNotRounded) {
   for (const bool exact : {true, false}) {
+    const double expected = exact ? static_cast<double>(1000.7F) : 1000;
     ParameterStore store;
     Linear out(Scope(store) / "out", 1, 1);
     if (exact) out.keep_bias_exact();
@@ -300,8 +301,8 @@ TEST(Linear, AnExactBiasIsNotRounded) {
     store.set("out.weight", Tensor::zeros({1, 1}, DType::f32));
     store.set("out.bias", Tensor::full({1}, 1000.7, DType::f32));
     const Var x = Tensor::zeros({2, 1}, DType::bf16);
-    EXPECT_EQ(out.unrounded(x).value().to_doubles(),
-              (std::vector<double>(2, exact ? static_cast<double>(1000.7F) : 1000)));
+    EXPECT_EQ(out.unrounded(x).value().to_doubles(), (std::vector<double>(2, expected)));
+    EXPECT_EQ(store.master("out.bias").item(), expected);  // which files get
   }
 }
 

@@ -140,7 +140,6 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   Tensor masters = store_.masters(range_), low;
   if (store_.dtype() != masters.dtype()) low = store_.values().slice(0, range_.begin, range_.end);
   adamw(masters, low, learning_rate, gradient_scale);
-  store_.round_rests();
 }
 
 void Optimizer::adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale) {
