@@ -506,8 +506,9 @@ def _mark_of(path: str) -> Any:
 def _label_types_of(path: str) -> dict[str, Any]:
     """The labels that are no texts, by their names in the model. A folder, or the run of a
     checkpoint, says which."""
-    checkpoints = os.path.abspath(path), os.path.realpath(path)  # it may be named by a link
-    for place in (path, *(os.path.dirname(os.path.dirname(each)) for each in checkpoints)):
+    named = os.path.abspath(path), os.path.realpath(path)  # it may be named by a link
+    above = [os.path.split(os.path.dirname(each)) for each in named]
+    for place in (path, *(run for run, last in above if last == "checkpoints")):
         name = os.path.join(place, LABEL_TYPES)
         if not os.path.isfile(name):
             continue

@@ -5,6 +5,7 @@ import copy
 import json
 import pickle
 import re
+import shutil
 import signal
 import types
 from pathlib import Path
@@ -131,6 +132,9 @@ def test_labels_keep_their_types(values, task, tmp_path):
     (tmp_path / "link").symlink_to(model.path)
     for name in (f"{model.path}/", f"{model.path}/../step-2", tmp_path / "link"):
         assert nystrom.evaluate(name, train)["labels"] == nystrom.load(name).labels == model.labels
+        nystrom.extend(name, tmp_path / "again", length=48)
+        assert nystrom.load(tmp_path / "again").labels == model.labels
+        shutil.rmtree(tmp_path / "again")
 
 
 def test_the_form_of_other_files_does_not_matter(task, tmp_path):

@@ -403,8 +403,11 @@ StartFolder open_start_folder(const fs::path& model) {
 
 void keep_label_types(const ModelFolder& source, const fs::path& made) {
   constexpr const char* name = "label_types.json";  // as in python/nystrom/_options.py
-  const fs::path run = fs::absolute(source.path).lexically_normal().parent_path().parent_path();
-  for (const fs::path& place : {source.path, run})
+  std::vector<fs::path> places = {source.path};
+  for (const fs::path& own : places_of(source.path))
+    if (const fs::path above = own.parent_path(); above.filename() == "checkpoints")
+      places.push_back(above.parent_path());
+  for (const fs::path& place : places)
     if (fs::is_regular_file(place / name)) {
       write_text_file(made / name, read_text_file(place / name, max_config_bytes));
       return;

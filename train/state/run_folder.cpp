@@ -166,11 +166,22 @@ NewRunGuard::~NewRunGuard() {
   fs::remove(folder_, error);
 }
 
+namespace {
+
+fs::path without_last_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
+}  // namespace
+
 fs::path normal_place(const fs::path& path) {
   std::error_code nameless;  // the file of a pipe
-  fs::path place = fs::weakly_canonical(fs::absolute(path), nameless);
-  if (nameless) place = fs::absolute(path).lexically_normal();
-  return place.has_filename() ? place : place.parent_path();
+  const fs::path place = fs::weakly_canonical(fs::absolute(path), nameless);
+  return without_last_slash(nameless ? fs::absolute(path).lexically_normal() : place);
+}
+
+std::array<fs::path, 2> places_of(const fs::path& folder) {
+  return {without_last_slash(fs::absolute(folder).lexically_normal()), normal_place(folder)};
 }
 
 void check_run_place(const fs::path& run_dir) {

@@ -3,6 +3,7 @@
 // that require_same_settings lets change.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -43,6 +44,10 @@ class NewRunGuard {
 
 /// The absolute path without links, ".", ".." and a last slash: equal places have equal ones.
 std::filesystem::path normal_place(const std::filesystem::path& path);
+
+/// Where a folder lies: as it is named, and as normal_place() has it. Both are absolute and without
+/// a last slash.
+std::array<std::filesystem::path, 2> places_of(const std::filesystem::path& folder);
 
 /// Throws an InputError if the folder holds anything but a run or a sweep, or if its checkpoints
 /// are elsewhere, behind a link. A copy of a run without its mark is known by its checkpoints.
