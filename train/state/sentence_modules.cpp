@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom {
 namespace {
@@ -285,12 +286,12 @@ SentenceModules read_from(const fs::path& folder) {
 std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
   if (has_modules(folder))
     return lacks_vectors(folder) ? std::nullopt : std::optional(read_from(folder));
-  const fs::path own =
-      folder.has_filename() ? folder : folder.parent_path();  // "0_Transformer/" has none
-  const fs::path above = fs::absolute(own).lexically_normal().parent_path();
-  const auto encoder = encoder_in(above);
-  if (!encoder || encoder->filename() != own.filename()) return std::nullopt;
-  return read_from(above);
+  for (const fs::path& own : places_of(folder)) {
+    const auto encoder = encoder_in(own.parent_path());
+    std::error_code absent;
+    if (encoder && fs::equivalent(*encoder, own, absent)) return read_from(own.parent_path());
+  }
+  return std::nullopt;
 }
 
 std::optional<fs::path> encoder_in(const fs::path& folder) {

@@ -9,6 +9,7 @@
 #include "train/config/config_io.h"
 #include "train/export/forward.h"
 #include "train/objectives/task_settings.h"
+#include "train/state/sentence_modules.h"
 
 namespace nystrom::testing {
 namespace {
@@ -330,6 +331,23 @@ TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
   EXPECT_EQ(prompts["query"], "query: ");
   EXPECT_EQ(prompts["document"], "passage: ");
   EXPECT_EQ(read_hf_config(target()).embedding, config.embedding);
+}
+
+TEST_F(ExportTest, AnEncoderHasItsModulesHoweverItIsNamed) {
+  run(write_model_with_tokenizer(masked_lm_config()),
+      {.sentence_transformers = true, .pooling = SentencePooling::cls});
+  const fs::path encoder = folder_ / "encoder", inside = target() / "0_Transformer";
+  fs::copy(source(), inside);
+  write_bytes(target() / "modules.json",
+              R"([{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"},
+                  {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])");
+  fs::create_directory_symlink(inside, encoder);
+  for (const fs::path& name : {inside, inside / "", inside / ".", encoder}) {
+    const auto modules = read_sentence_modules(name);
+    ASSERT_TRUE(modules.has_value()) << name;
+    EXPECT_EQ(modules->embedding.pooling, SentencePooling::cls);
+  }
+  EXPECT_FALSE(read_sentence_modules(source()).has_value());
 }
 
 TEST_F(ExportTest, ATokenizerNamesNoTypesBesideAModelWithoutThem) {
