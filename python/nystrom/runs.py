@@ -446,12 +446,16 @@ def _end_overwriting(run_dir: str, earlier: str) -> None:
 
 def _end_killed(run_dir: str) -> None:
     """Does that for a process which was killed."""
+    import re
     import shutil
     from pathlib import Path
 
-    left = sorted(Path(run_dir).glob(".replaced-*"))
+    named = re.compile(r"\.replaced-[0-9a-f]{8}(-refused)?").fullmatch  # as _put_aside names them
+    found = sorted(path for path in Path(run_dir).glob(".replaced-*") if named(path.name))
+    left = [path for path in found if path.is_dir() and not path.is_symlink()]
     if not left:
         return
+    _core.check_run_place(run_dir)
     with _locked(run_dir):
         for earlier in left:
             if not _checkpoints(run_dir) and (earlier / "checkpoints").is_dir():

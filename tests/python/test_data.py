@@ -1018,6 +1018,17 @@ def test_the_next_call_ends_an_overwriting_that_was_killed(step, task):
     assert not list(task["run_dir"].glob(".replaced-*"))
 
 
+def test_a_folder_that_is_no_run_stays_as_it_is(task):
+    for name in (".replaced-by-me", ".replaced-0123abcd"):
+        (task["run_dir"] / name).mkdir(parents=True)
+        (task["run_dir"] / name / "thesis.txt").write_text("mine")
+    before = sorted(task["run_dir"].rglob("*"))
+    for overwrite in (False, True):
+        with pytest.raises(nystrom.InputError, match="is not empty and holds no run"):
+            nystrom.finetune(task, train=ROWS, validation=ROWS, overwrite=overwrite)
+        assert sorted(task["run_dir"].rglob("*")) == before
+
+
 def test_a_refused_run_overwrites_nothing(task):
     nystrom.finetune(task, train=ROWS, validation=ROWS, quiet=True)
     run = Path(task["run_dir"])
