@@ -194,7 +194,9 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
     return name.substr(bare && name.starts_with(encoder_prefix) ? encoder_prefix.size() : 0);
   };
   for (const std::string& stored : names) {
-    const std::string name = bare ? with_prefix(stored) : stored;
+    std::string name = bare ? with_prefix(stored) : stored;
+    // The decoder's bias stands for the head's.
+    if (name == decoder_bias_name && !weights.contains(std::string(bias_name))) name = bias_name;
     const Shape& shape = weights.stored(stored_name(name)).shape;
     if (name == decoder_name && config.tie_word_embeddings) continue;
     if (name.starts_with(generator_prefix) && !config.generator) continue;

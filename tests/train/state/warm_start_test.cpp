@@ -165,6 +165,22 @@ TEST_F(WarmStart, ABiasOfTheDecoderUnlikeTheHeadsIsTold) {
                                       "cls.predictions.bias is [3], expected [30]"));
 }
 
+TEST_F(WarmStart, ABiasOfTheDecoderAloneIsTheHeads) {
+  const std::string bias = "cls.predictions.bias";
+  for (const char* name : {"architectures/bert_mlm", "hf/mlm_exact_padded"}) {
+    fs::remove_all(model_);
+    fs::copy(fixture_folder() / name, model_);
+    std::vector<double> values;
+    change_tensors([&](auto& tensors) {
+      values = tensors.at(bias).to_doubles();
+      tensors["cls.predictions.decoder.bias"] = tensors.at(bias);
+      tensors.erase(bias);
+    });
+    const auto model = load_model(model_, read_hf_config(model_), DType::f64, StoreMode::inference);
+    EXPECT_EQ(model->parameters().master(bias).to_doubles(), values) << name;
+  }
+}
+
 TEST_F(WarmStart, ACopyOfTheEmbeddingsStaysTied) {
   take("bert_mlm");
   change_tensors([](auto& tensors) {
