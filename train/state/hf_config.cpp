@@ -330,7 +330,9 @@ json compared_keys(ModelConfig config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
     keys["attention.window"].push_back(config.has_window(i) ? config.attention.window.value_or(0)
                                                             : 0);
+  keys.erase("hidden_dropout_prob");  // of training alone
   // Options of positions that the model lacks.
+  if (!config.has_position_table()) keys.erase("position_offset");
   if (config.positions != Positions::rope) keys.erase("rope_theta");
   if (!config.attention.window) keys.erase("local_rope_theta");
   if (config.head != Head::masked_lm) keys.erase("tie_word_embeddings");
@@ -443,8 +445,9 @@ std::string architecture_obstacle(const ModelConfig& config, const Architecture&
   } catch (const InputError& error) {
     return error.what();  // RoBERTa's positions behind a late padding token
   }
+  // An option that they lack depends on another one, which differs.
   for (const auto& [key, value] : ours.items())
-    if (theirs.at(key) != value)
+    if (theirs.contains(key) && theirs.at(key) != value)
       return fmt::format("{} is {}, and a folder of model_type {} has {}", key, value.dump(),
                          architecture.model_type, theirs.at(key).dump());
   return "";

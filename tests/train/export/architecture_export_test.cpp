@@ -89,6 +89,16 @@ TEST_F(FormatTest, TheFirstOptionThatDoesNotFitIsNamed) {
             "positions begin behind row pad_token_id 9; got 9");
 }
 
+TEST_F(FormatTest, OptionsWithoutAPartInTheResultFitAnyFormat) {
+  ModelConfig config = read_hf_config(fixture_folder() / "architectures" / "modernbert_mlm");
+  config.position_offset = 2;  // of a table, in place of which there is a rotation
+  config.hidden_dropout_prob = 0.1;
+  EXPECT_EQ(obstacle(config, "modernbert"), "");
+  config.positions = Positions::absolute;
+  EXPECT_EQ(obstacle(config, "modernbert"),
+            "positions is \"absolute\", and a folder of model_type modernbert has \"rope\"");
+}
+
 TEST_F(FormatTest, PoolingOfVectorsNeedsTheFilesThatStateIt) {
   Log quiet(true);
   ModelFolder folder =
