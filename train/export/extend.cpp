@@ -201,8 +201,8 @@ std::int64_t trained_positions(const ModelFolder& source) {
       !fs::exists(source.path / "state.json") || !fs::exists(source.path / "config.yaml"))
     return all;
   const RunConfig run = read_resolved_config((source.path / "config.yaml").string());
-  if (run.start.from) return all;
   const std::int64_t steps = RunState::read(source.path / "state.json").step;
+  if (run.start.from || steps == 0) return all;
   std::int64_t longest = 0;
   for (const Stage& stage : stages_of(run))
     if (stage.begin < steps) longest = std::max(longest, stage.length);

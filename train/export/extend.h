@@ -32,7 +32,7 @@ struct ExtendOptions {
 
 /// The number of positions whose rows are trained. In a checkpoint of a run that began from nothing
 /// they are those of its longest sequences. Of any other folder all count: an earlier run may have
-/// trained them.
+/// trained them; and of a run before its first step, whose rows are all alike.
 std::int64_t trained_positions(const ModelFolder& source);
 
 /// The position table [offset + old, c] for `length` positions: [offset + length, c] f32. The first

@@ -133,6 +133,11 @@ TEST_F(ExtendTest, RowsThatWereNeverTrainedAreReplaced) {
                                of_run.model.position_offset, 20, NewPositions::tile)
                 .to_doubles());
   std::filesystem::remove_all(folder_ / "longer");
+  state.step = 0;
+  write_bytes(folder_ / "base" / "state.json", state.to_json());
+  expect_says(run("extend base longer --length 48 --quiet").out,
+              "longer: 48 positions instead of 24, ");
+  std::filesystem::remove_all(folder_ / "longer");
   of_run.start.from = "older";
   write_bytes(folder_ / "base" / "config.yaml", to_yaml(of_run));
   expect_error("base longer --length 20",
