@@ -52,11 +52,16 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
                   printable_path(dataset.first_file()), dataset.width(),
                   model_.embed_dim.value_or(0), dataset.width());
     const std::int64_t longest = model_.longest_sequence().value_or(dataset.counts().longest);
+    const char* remedy = model_.has_kind(AttentionKind::linformer) ? "choose another attention.kind"
+                         : model_.fixed_length()
+                             ? "set model.attention.semantics to nystrom"
+                             : "raise model.max_position_embeddings, of a trained model by nystrom "
+                               "extend --length";
     for (std::int64_t i = 0; i < dataset.size() && dataset.has_bags(); ++i)
       require_input(dataset.length(i) <= longest,
                     "{}: {} rows are more than the {} that the model takes, and bags are read "
-                    "whole; choose another attention.kind",
-                    printable_path(dataset.bag(i).path()), dataset.length(i), longest);
+                    "whole; {}",
+                    printable_path(dataset.bag(i).path()), dataset.length(i), longest, remedy);
     return std::make_shared<TaskDataset>(std::move(dataset));
   }
   std::int32_t last_type = 0;

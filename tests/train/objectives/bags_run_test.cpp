@@ -137,6 +137,11 @@ TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
       "--folds all: there are no folds");
   expect_says(refusal("finetune run.yaml --set task.validation=[slides.csv]"),
               "task.validation holds examples out, but task.folds parts");
+  expect_says(
+      refusal("finetune run.yaml --set model.positions=rope --set data.sequence_length=16 --set "
+              "model.max_position_embeddings=16"),
+      " rows are more than the 15 that the model takes, and bags are read whole; raise "
+      "model.max_position_embeddings");
   run("finetune run.yaml --threads 1 --set training.epochs=1");
   expect_says(refusal("predict run bags/s0.h5 bags/s1.h5 --attention map.h5"), "one bag");
   expect_says(refusal("predict run bags/s0.h5 --attention map.csv"), ".h5");
