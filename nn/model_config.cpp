@@ -128,7 +128,7 @@ void check_landmarks(const ModelConfig& c, Problems& found) {
   const bool transformers = attention.semantics == Semantics::transformers;
   if (transformers && c.exact_in_transformers())
     return;  // Hugging Face's exact case has no landmarks
-  if (landmarks > c.max_position_embeddings)
+  if (c.longest_sequence() && landmarks > c.max_position_embeddings)
     add_problem(found, {"attention.num_landmarks", "max_position_embeddings"},
                 "attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is "
                 "long enough to have them",

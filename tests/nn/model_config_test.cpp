@@ -58,6 +58,8 @@ const Case buildable[] = {
     {"RotatedLandmarks", [](C& c) { c.positions = Positions::rope; }},
     {"GatedWithoutBiases", [](C& c) { c.mlp = Mlp::geglu, c.bias = false, c.final_norm = true; }},
     {"AsManyLandmarksAsPositions", [](C& c) { c.attention.num_landmarks = 512; }},
+    {"AnyLandmarksWithoutPositions",
+     [](C& c) { c.positions = Positions::none, c.attention.num_landmarks = 900; }},
     {"SoftmaxNeedsNoLandmarks",
      [](C& c) { c.attention = {.kind = AttentionKind::softmax, .num_landmarks = 900}; }},
     {"RivalNeedsNoLandmarks",

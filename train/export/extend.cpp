@@ -122,7 +122,7 @@ void set_positions(ModelConfig& config, const ConvertOptions& options, const Mod
   require_input(length >= trained,
                 "--length {}: {} has {} {}positions already; choose at least as many", length,
                 where, trained, trained < old ? "trained " : "");
-  require_input(options.landmarks <= length,
+  require_input(options.landmarks <= length || !config.longest_sequence(),
                 "--landmarks {} exceeds the {} positions; a sequence has no more landmarks than "
                 "tokens: lower it, or raise --length",
                 options.landmarks, length);
