@@ -164,7 +164,8 @@ def search(
 
         questions = _file(asked, "queries", columns, given_data)
         printed = run("search", path, file, questions, options=options, json=True, **flags)
-        found = [json.loads(line)["neighbours"] for line in printed.splitlines()]
+        # Texts may hold other characters that splitlines takes for the ends of lines, as U+2028.
+        found = [json.loads(line)["neighbours"] for line in printed.split("\n") if line]
     return found[0] if isinstance(queries, str) else found
 
 

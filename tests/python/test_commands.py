@@ -160,6 +160,12 @@ def test_a_text_may_name_a_temporary_folder(model):
     assert nystrom.search(model, [text, "ships"], "ships", top_k=2)[1]["text"] == text
 
 
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+def test_a_text_may_have_ends_of_lines_of_unicode(model, character):
+    text = f"the ship was{character}old"
+    assert nystrom.search(model, [text], text, top_k=1)[0]["text"] == text
+
+
 def test_vectors_are_real_and_whole_arrays(model):
     vectors = model.encode(CORPUS)
     for wrong in (vectors.astype(complex), np.ma.masked_array(vectors)):
