@@ -79,8 +79,8 @@ nb::object readable(nb::handle array);
 /// Throws an InputError for element types that nystrom lacks, for negative strides, and for a
 /// refusal.
 Tensor tensor_of(const Array& array, Memory memory = Memory::read_only);
-/// Ids, labels or a mask of this moment: a tape keeps them until backward, and callers may fill
-/// their array anew before that.
+/// Ids, labels, a mask or a table of this moment: a tape keeps them until backward, and callers may
+/// fill their array anew before that.
 inline Tensor copy_of(const Array& array) { return tensor_of(array).clone(); }
 /// The same of an argument that may be left out.
 inline Tensor copy_of(const std::optional<Array>& array) {

@@ -152,7 +152,7 @@ void bind_attention(nb::module_& ops) {
       "rotate",
       [](const Var& x, const Array& table, const std::optional<Array>& spans,
          std::optional<std::int64_t> heads) {
-        return rotate(x, spans_of(spans), tensor_of(table), heads);
+        return rotate(x, spans_of(spans), copy_of(table), heads);
       },
       "x"_a, "table"_a, "spans"_a = nb::none(), "heads"_a = nb::none(), doc::rotate, ReleaseLock());
   ops.def(

@@ -678,3 +678,13 @@ def test_ids_and_labels_may_be_filled_anew():
         return weight.grad.numpy()
 
     np.testing.assert_array_equal(gradient(lambda array: array), gradient(np.copy))
+
+
+def test_a_table_of_angles_may_be_filled_anew():
+    x = nystrom.Tensor(np.ones((1, 1, 2, 4)), requires_grad=True)
+    table = ops.rotary_table(2, 4, 100.0).numpy().copy()
+    with nystrom.Tape() as tape:
+        loss = ops.sum(ops.rotate(x, table))
+        table[:] = 0
+        tape.backward(loss)
+    assert np.all(x.grad.numpy() != 0)
