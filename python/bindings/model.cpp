@@ -127,6 +127,10 @@ class LoadedModel {
     };
     const auto tell = [&] { warn_of_losses(*options.kind, counts, length, log); };
     if (options.kind == TaskKind::features) {
+      for (std::size_t i = 0; i < texts.size(); ++i)
+        require_input(!pairs[i] && choices[i].empty(),
+                      "'{}': a file of features has no pair and no choices; leave them out",
+                      printable(texts[i], 60));
       add(nystrom::predict(task_, task_.reader->read(texts, Labelled::optional),
                            {batch_size, top_k, threshold}));
       tell();

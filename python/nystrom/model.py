@@ -384,8 +384,8 @@ class Model(_Predicts["P"]):
         """All parameters by name, as arrays on the model's own memory: writing changes the model.
 
         In bf16, which NumPy lacks, they are objects with __dlpack__ for libraries that have it; the
-        bias of a predicted value is float32 all the same.
-        After this call, export, save, copies and pickles have the weights of their moment.
+        bias of a predicted value is float32 all the same. After this call, export, save, copies and
+        pickles have the weights of their moment.
         """
         self._weights_shown = True
         return self._core.parameters()

@@ -117,6 +117,9 @@ def test_files_of_features_have_a_result_for_each_sample(tmp_path):
     model = nystrom.finetune(config, run_dir=str(tmp_path / "run"), quiet=True).load()
     assert model.predict_proba(many).shape == (8, 3) and model.predict_proba(one).shape == (1, 3)
     assert len(model.predict(many)) == 8 and model.predict(one) == model.predict([one])
+    for more in ({"pairs": "x"}, {"choices": ["x", "y"]}):
+        with pytest.raises(nystrom.InputError, match="a file of features has no pair"):
+            model.predict(one, **more)
 
 
 def test_vectors_are_evaluated_by_pairs_and_classes(model):
