@@ -493,13 +493,18 @@ def _in_parts(
 
 def _mark_of(path: str) -> Any:
     """What tells the model of a folder from one that takes its place: the checksums of a
-    checkpoint's files, else the size and the time of its weights."""
+    checkpoint's files, else the sizes and times of the files of its weights."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         with open(os.path.join(path, "MANIFEST.json"), encoding="utf-8") as file:
             return " ".join(each["xxh3_128"] for each in json.load(file)["files"].values())
-    with contextlib.suppress(OSError):
-        weights = os.stat(os.path.join(path, "model.safetensors"))
-        return weights.st_size, weights.st_mtime_ns
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        weights = [
+            (each.name, each.stat().st_size, each.stat().st_mtime_ns)
+            for each in entries
+            if each.name.startswith(("model", "pytorch_model"))
+            and each.name.endswith((".safetensors", ".bin", ".index.json"))
+        ]
+        return sorted(weights)
     return None
 
 

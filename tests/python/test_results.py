@@ -261,6 +261,21 @@ def test_a_model_whose_folder_was_replaced_is_itself(config, tmp_path):
     assert pickle.dumps(again.load()) != pickled
 
 
+def test_a_model_of_shards_whose_folder_was_replaced_is_known(trained, tmp_path):
+    folder, shard = tmp_path / "model", "model-00001-of-00001.safetensors"
+    nystrom.load(trained).export(folder)
+    (folder / "model.safetensors").rename(folder / shard)
+    stored = (folder / shard).read_bytes()
+    header = json.loads(stored[8 : 8 + int.from_bytes(stored[:8], "little")])
+    names = {name: shard for name in header if name != "__metadata__"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+    model = nystrom.load(folder)
+    copy.copy(model)
+    (folder / shard).touch()
+    with pytest.raises(nystrom.InputError, match="holds another model by now"):
+        copy.copy(model)
+
+
 def test_a_pickle_of_an_unchanged_model_is_small(trained):
     assert len(pickle.dumps(nystrom.load(trained))) < 1000
 
