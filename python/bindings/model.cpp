@@ -49,7 +49,19 @@ void check_cut(const Occurrences& cut, bool truncate, std::int64_t length, const
                 cut.first, length, remedy);
 }
 
-/// A model with what its folder says of it. Its calls may come from several threads.
+/// Why `work` cannot be done; nothing where it is done.
+template <class F>
+std::optional<std::string> refusal_of(const F& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+/// A model with what its folder says of it, which is not read later: another model may take the
+/// folder's place while this one lives. Its calls may come from several threads.
 class LoadedModel {
  public:
   LoadedModel(const std::string& path, const std::string& dtype, const std::string& device,
@@ -59,18 +71,19 @@ class LoadedModel {
     const Device place =
         with_context("device '" + device + "'", [&] { return device_called(device); });
     folder_ = open_model_folder(path, overrides, log);
-    try {
+    no_task_ = refusal_of([&] {
       if (task_of(folder_.config))
         task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
-    } catch (const InputError& error) {
-      no_task_ = error.what();
-    }
+    });
+    no_vectors_ = refusal_of([&] { require_vectors(folder_.path); });
     tokenizer_ = task_.tokenizer ? task_.tokenizer : open_tokenizer_of(folder_);
-    // Another model may take the folder's place while this one lives.
     described_ = is_task_described(folder_, std::nullopt);
     length_ = nystrom::trained_length(folder_);
-    if (const auto file = settings_beside(folder_.path))
-      settings_ = read_text_file(*file, max_yaml_bytes);
+    no_files_ = refusal_of([&] {
+      files_ = files_made_of(folder_, folder_.config, tokenizer_, length_);
+      if (const auto settings = settings_beside(folder_.path))
+        files_.texts["config.yaml"] = read_text_file(*settings, max_yaml_bytes);
+    });
     task_.model =
         load_model(folder_.path, folder_.config, dtype_called(dtype), StoreMode::inference, place);
   }
@@ -162,7 +175,7 @@ class LoadedModel {
     Log log(/*quiet=*/true, log_sink());
     std::optional<Unlocked> unlocked(std::in_place);
     require_input(tokenizer_ != nullptr, "{}: has no tokenizer", printable_path(folder_.path));
-    require_vectors(folder_.path);
+    if (no_vectors_) throw InputError(*no_vectors_);
     const std::int64_t length = max_length.value_or(trained_length());
     if (max_length) {
       const std::int64_t fewest = std::ssize(tokenizer_->wrap({}, {}).ids) + 4;
@@ -219,10 +232,10 @@ class LoadedModel {
     return classes ? folder_.config.labels : Strings();
   }
 
+  /// Writes a folder as a checkpoint is, with the weights of this moment.
   void save(const std::string& folder) const {
-    Log log(/*quiet=*/true, log_sink());
     const Unlocked unlocked;
-    write(folder, log);
+    write(folder);
   }
 
   /// `weights_now`: the weights of this moment in the place of those of the folder.
@@ -244,27 +257,24 @@ class LoadedModel {
     const ScratchFolder scratch;
     ModelFolder now = folder_;
     now.path = scratch.path() / folder_.path.filename();
-    write(now.path, log);
+    write(now.path);
     return export_model(now, folder, options, log).files;
   }
 
  private:
-  /// Writes a folder as a checkpoint is, with the weights of this moment.
-  void write(const std::filesystem::path& folder, Log& log) const {
-    write_model_folder(folder_, *task_.model, trained_length(), folder, log, settings_);
-    // Of the model as it was loaded, whatever the folder holds by now.
-    if (tokenizer_)
-      write_tokenizer(*tokenizer_, folder, trained_length(),
-                      task_.model->config().type_vocab_size > 0);
+  void write(const std::filesystem::path& folder) const {
+    if (no_files_) throw InputError(*no_files_);
+    write_model_folder(files_, *task_.model, folder);
   }
 
   ModelFolder folder_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool described_ = false;
   std::int64_t length_ = 0;
-  std::string settings_;                // config.yaml, as the folder had it
-  TaskModel task_;                      // has its model, and the rest where the folder tells a task
-  std::optional<std::string> no_task_;  // why it could not be opened, which predictions throw
+  FolderFiles files_;  // for save
+  TaskModel task_;     // has its model, and the rest where the folder tells a task
+  /// Why there are none, which the calls that need them throw.
+  std::optional<std::string> no_task_, no_vectors_, no_files_;
 };
 
 }  // namespace

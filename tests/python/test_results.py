@@ -261,6 +261,17 @@ def test_a_model_whose_folder_was_replaced_is_itself(config, tmp_path):
     assert pickle.dumps(again.load()) != pickled
 
 
+def test_a_model_whose_folder_is_gone_is_saved(config, tmp_path):
+    model = nystrom.pretrain(config, quiet=True).load()
+    loss = nystrom.evaluate(model, TEXTS)["loss"]
+    shutil.rmtree(model.path)
+    assert nystrom.evaluate(model, TEXTS)["loss"] == loss
+    model.save(tmp_path / "saved")
+    model.export(tmp_path / "exported")
+    for folder in ("saved", "exported"):
+        assert nystrom.evaluate(tmp_path / folder, TEXTS)["loss"] == loss
+
+
 def test_a_model_of_shards_whose_folder_was_replaced_is_known(trained, tmp_path):
     folder, shard = tmp_path / "model", "model-00001-of-00001.safetensors"
     nystrom.load(trained).export(folder)

@@ -337,7 +337,8 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                 "with --set model.attention.semantics=nystrom",
                 printable_path(source.path), config.segment_means_seq_len);
   NewFolder written(place);
-  keep_label_types(source, written.path());
+  if (const std::string types = label_types_of(source); !types.empty())
+    write_text_file(written.path() / label_types_file, types);
   write_model(written.path(), source, model, card, options.format);
   write_onnx_files(written.path() / "onnx", model, options.onnx);
   card.parameters = Model(config).parameters().count();

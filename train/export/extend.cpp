@@ -229,35 +229,44 @@ Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t
   return Tensor::from(to, {offset + length, width});
 }
 
-void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
-                        const std::filesystem::path& folder, Log& log,
-                        const std::string& settings) {
-  const std::filesystem::path place = require_empty_target(folder);
+FolderFiles files_made_of(const ModelFolder& source, ModelConfig config,
+                          std::shared_ptr<const Tokenizer> tokenizer, std::int64_t longest) {
+  // A folder of Hugging Face may have the defaults of its class in their place.
+  if (tokenizer) set_text_ends(config, tokenizer->special());
+  FolderFiles files{{}, std::move(tokenizer), longest};
+  files.texts["config.json"] = config_text_of(source, config);
+  if (const std::string types = label_types_of(source); !types.empty())
+    files.texts[label_types_file] = types;
+  return files;
+}
+
+void write_model_folder(const FolderFiles& files, const Model& model, const fs::path& folder) {
+  const fs::path place = require_empty_target(folder);
   const std::string beyond = model.parameters().not_finite();
   require_input(beyond.empty(), "tensor {} is not finite, and no command reads such weights",
                 beyond);
-  const auto tokenizer = open_tokenizer_of(source);
-  ModelConfig config = model.config();
-  // A folder of Hugging Face may have the defaults of its class in their place.
-  if (tokenizer) set_text_ends(config, tokenizer->special());
   NewFolder written(place);
-  keep_label_types(source, written.path());
-  write_text_file(written.path() / "config.json", config_text_of(source, config));
+  for (const auto& [name, text] : files.texts) write_text_file(written.path() / name, text);
   write_safetensors(written.path() / "model.safetensors", weight_tensors(model));
+  if (files.tokenizer)
+    write_tokenizer(*files.tokenizer, written.path(), files.longest,
+                    model.config().type_vocab_size > 0);
+  check_interruption();
+  written.commit();
+}
+
+void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
+                        const fs::path& folder, Log& log) {
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer_of(source);
+  write_model_folder(files_made_of(source, model.config(), tokenizer, longest), model, folder);
   if (has_generator(source.path))
     log.say(
         fmt::format("note: the generator of {} is left out; a run that starts from {} has a "
                     "fresh one",
                     printable_path(source.path), printable_path(folder)));
-  if (tokenizer) {
-    write_tokenizer(*tokenizer, written.path(), longest, config.type_vocab_size > 0);
-  } else if (!config.embed_dim) {
+  if (!tokenizer && !model.config().embed_dim)
     log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path),
                         printable_path(folder)));
-  }
-  if (!settings.empty()) write_text_file(written.path() / "config.yaml", settings);
-  check_interruption();
-  written.commit();
 }
 
 std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,12 +101,28 @@ ConversionStudy study_conversion(
     const Model& parent, const Model& converted, const MaskedSamples& samples,
     const std::function<void(std::int64_t done, std::int64_t total)>& progress);
 
-/// Writes `model`, which was made of `source`, and the tokenizer of `source` into `folder`, for
-/// inputs of up to `longest` tokens. The folder must not exist or be empty. It has the form of a
-/// checkpoint, for model.from, and is complete or absent. `log` hears of a missing tokenizer.
-/// `settings` becomes its config.yaml, unless empty.
+/// What a folder of a model holds beside the weights.
+struct FolderFiles {
+  std::map<std::string, std::string> texts;    ///< by the names of their files
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null: it has none
+  std::int64_t longest = 0;                    ///< the longest input in tokens
+};
+
+/// The files of a folder with a model that was made of `source` and has this configuration: what
+/// `source` keeps of its task, its dropout and its labels is in them. Throws an InputError where
+/// config.json cannot hold the configuration.
+FolderFiles files_made_of(const ModelFolder& source, ModelConfig config,
+                          std::shared_ptr<const Tokenizer> tokenizer, std::int64_t longest);
+
+/// Writes `model` and these files into `folder`, which must not exist or be empty. It has the form
+/// of a checkpoint, for model.from, and is complete or absent. Throws an InputError for weights
+/// that are not finite.
+void write_model_folder(const FolderFiles& files, const Model& model,
+                        const std::filesystem::path& folder);
+
+/// The same with the files that are made of `source` and its tokenizer, for inputs of up to
+/// `longest` tokens. `log` hears of a missing tokenizer and of a generator that is left out.
 void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
-                        const std::filesystem::path& folder, Log& log,
-                        const std::string& settings = "");
+                        const std::filesystem::path& folder, Log& log);
 
 }  // namespace nystrom

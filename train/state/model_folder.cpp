@@ -401,17 +401,15 @@ StartFolder open_start_folder(const fs::path& model) {
   return folder;
 }
 
-void keep_label_types(const ModelFolder& source, const fs::path& made) {
-  constexpr const char* name = "label_types.json";  // as in python/nystrom/_options.py
+std::string label_types_of(const ModelFolder& source) {
   std::vector<fs::path> places = {source.path};
   for (const fs::path& own : places_of(source.path))
     if (const fs::path above = own.parent_path(); above.filename() == "checkpoints")
       places.push_back(above.parent_path());
   for (const fs::path& place : places)
-    if (fs::is_regular_file(place / name)) {
-      write_text_file(made / name, read_text_file(place / name, max_config_bytes));
-      return;
-    }
+    if (fs::is_regular_file(place / label_types_file))
+      return read_text_file(place / label_types_file, max_config_bytes);
+  return "";
 }
 
 std::int64_t trained_length(const ModelFolder& folder) {

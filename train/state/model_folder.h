@@ -68,9 +68,13 @@ std::optional<std::filesystem::path> settings_beside(const std::filesystem::path
 /// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 
-/// Copies what a run in Python tells of the types of its labels, if it does, into a folder that is
-/// made of its model.
-void keep_label_types(const ModelFolder& source, const std::filesystem::path& made);
+/// The file in which a run in Python tells the types of its labels; as in
+/// python/nystrom/_options.py.
+inline constexpr const char* label_types_file = "label_types.json";
+
+/// Its text, of a folder or of the run of a checkpoint, for a folder that is made of the model;
+/// empty without one.
+std::string label_types_of(const ModelFolder& source);
 
 /// The longest input, in tokens with the special ones, that the model was trained with. It is
 /// segment_means_seq_len, unless that stands for the exact case. Then it is the
