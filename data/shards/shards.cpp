@@ -1,5 +1,7 @@
 #include "data/shards/shards.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -15,15 +17,20 @@
 namespace nystrom {
 namespace {
 
-// The number of open shards. Each holds a descriptor.
-constexpr std::int64_t max_open_shards = 64;
-
 /// A shard whose arrays agree with the index.
 struct Shard {
   Hdf5Array ids, starts;
 };
 
 using Chunk = std::vector<std::byte>;
+
+/// The most shards that are open at a time. Each holds a descriptor, and some memory.
+std::int64_t max_open_shards() {
+  constexpr rlim_t most = 1024;
+  rlimit descriptors{};
+  ::getrlimit(RLIMIT_NOFILE, &descriptors);
+  return static_cast<std::int64_t>(std::clamp<rlim_t>(descriptors.rlim_cur / 4, 1, most));
+}
 
 /// The sum of `part` over all shards before each shard, and over all shards at the end.
 std::vector<std::int64_t> bases(const std::vector<ShardEntry>& shards,
@@ -61,7 +68,7 @@ std::int64_t count_of(const Chunk& chunk, StoredInteger type) {
 /// An array of one axis with every chunk written.
 Hdf5Array open_array(const Hdf5File& file, const char* name, StoredInteger type,
                      const std::string& where) {
-  // Chunks are kept by TokenDataset.
+  // Chunks are kept by ShardCache.
   std::optional<Hdf5Array> array = file.find(name, 0);
   require_input(array.has_value(), "{}: has no array {}", where, name);
   require_input(array->type() == name_of(type), "{}: array {} holds {}; {} expected", where, name,
@@ -108,24 +115,42 @@ std::shared_ptr<const Shard> open_shard(const std::filesystem::path& folder,
 
 }  // namespace
 
-struct TokenDataset::State {
-  using ChunkKey = std::tuple<std::size_t, bool, std::int64_t>;  // shard, whether of ids, chunk
+class ShardCache {
+ public:
+  using ShardKey = std::pair<std::size_t, std::size_t>;       // data set, shard
+  using ChunkKey = std::tuple<ShardKey, bool, std::int64_t>;  // shard, whether of ids, chunk
 
+  explicit ShardCache(std::int64_t chunk_bytes) : chunks(chunk_bytes) {}
+
+  std::mutex mutex;  // protects everything below
+  std::size_t data_sets = 0;
+  LruCache<ShardKey, Shard> shards{max_open_shards()};
+  LruCache<ChunkKey, Chunk> chunks;
+};
+
+std::shared_ptr<ShardCache> make_shard_cache(std::int64_t chunk_bytes) {
+  return std::make_shared<ShardCache>(chunk_bytes);
+}
+
+struct TokenDataset::State {
   std::filesystem::path folder;
   std::string remedy;
   ShardIndex index;
   std::vector<std::int64_t> token_bases, document_bases;
-  std::mutex mutex;  // protects the caches
-  LruCache<std::size_t, Shard> shards{max_open_shards};
-  LruCache<ChunkKey, Chunk> chunks;
+  std::shared_ptr<ShardCache> cache;
+  std::size_t number_in_cache;
 
-  State(std::filesystem::path place, std::string advice, ShardIndex read, std::int64_t cache_bytes)
+  State(std::filesystem::path place, std::string advice, ShardIndex read,
+        std::shared_ptr<ShardCache> shared)
       : folder(std::move(place)),
         remedy(std::move(advice)),
         index(std::move(read)),
         token_bases(bases(index.shards, &ShardEntry::tokens)),
         document_bases(bases(index.shards, &ShardEntry::documents)),
-        chunks(cache_bytes) {}
+        cache(std::move(shared)) {
+    const std::lock_guard lock(cache->mutex);
+    number_in_cache = cache->data_sets++;
+  }
 
   std::string where(std::size_t number) const {
     return printable_path(folder / index.shards[number].name);
@@ -136,23 +161,24 @@ struct TokenDataset::State {
   }
 
   std::shared_ptr<const Shard> shard(std::size_t number) {
+    const ShardCache::ShardKey key{number_in_cache, number};
     {
-      const std::lock_guard lock(mutex);
-      if (auto found = shards.find(number)) return found;
+      const std::lock_guard lock(cache->mutex);
+      if (auto found = cache->shards.find(key)) return found;
     }
     // Read without the lock: if two threads read the same chunk, one result is dropped.
     auto shard = open_shard(folder, index.info, index.shards[number]);
-    const std::lock_guard lock(mutex);
-    shards.insert(number, shard, 1);
+    const std::lock_guard lock(cache->mutex);
+    cache->shards.insert(key, shard, 1);
     return shard;
   }
 
   std::shared_ptr<const Chunk> chunk(std::size_t number, const Shard& shard, bool of_ids,
                                      std::int64_t place) {
-    const ChunkKey key{number, of_ids, place};
+    const ShardCache::ChunkKey key{{number_in_cache, number}, of_ids, place};
     {
-      const std::lock_guard lock(mutex);
-      if (auto found = chunks.find(key)) return found;
+      const std::lock_guard lock(cache->mutex);
+      if (auto found = cache->chunks.find(key)) return found;
     }
     const Hdf5Array& array = of_ids ? shard.ids : shard.starts;
     const StoredInteger type = type_of(of_ids);
@@ -165,8 +191,8 @@ struct TokenDataset::State {
     } else {
       check_starts(*chunk, number);
     }
-    const std::lock_guard lock(mutex);
-    chunks.insert(key, chunk, static_cast<std::int64_t>(chunk->size()));
+    const std::lock_guard lock(cache->mutex);
+    cache->chunks.insert(key, chunk, static_cast<std::int64_t>(chunk->size()));
     return chunk;
   }
 
@@ -222,7 +248,7 @@ struct TokenDataset::State {
 };
 
 TokenDataset TokenDataset::open(const std::filesystem::path& folder, const std::string& remedy,
-                                std::int64_t cache_bytes) {
+                                std::shared_ptr<ShardCache> cache) {
   return with_remedy(remedy, [&] {
     std::error_code error;  // a path without access counts as absent
     require_input(std::filesystem::is_directory(folder, error), "{}: not a folder",
@@ -233,7 +259,8 @@ TokenDataset TokenDataset::open(const std::filesystem::path& folder, const std::
                   index_file);
     ShardIndex index = parse_index(read_text_file(path), printable_path(path));
     for (const ShardEntry& shard : index.shards) open_file(folder, shard);
-    return TokenDataset(std::make_shared<State>(folder, remedy, std::move(index), cache_bytes));
+    return TokenDataset(
+        std::make_shared<State>(folder, remedy, std::move(index), std::move(cache)));
   });
 }
 

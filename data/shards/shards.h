@@ -57,15 +57,22 @@ class ShardWriter {
   std::unique_ptr<State> state_;
 };
 
-/// A finished data set. Thread-safe: threads share a cache of decompressed chunks.
+/// What data sets keep in memory of their shards: decompressed chunks and open files.
+class ShardCache;
+
+/// A cache for the data sets that are opened with it. It keeps at most `chunk_bytes` of chunks, and
+/// at most a quarter of the files that the process may have open.
+std::shared_ptr<ShardCache> make_shard_cache(std::int64_t chunk_bytes = default_cache_bytes);
+
+/// A finished data set. Thread-safe: threads share its cache.
 class TokenDataset {
  public:
   /// Opens a data set. Checks the index, and the existence and size of every shard. Content is
   /// checked when it is first read: checksums, ids below the vocabulary's size, documents in order.
   /// Throws an InputError for every fault, now or at that read, which ends in `remedy`: how to make
-  /// the data set anew.
+  /// the data set anew. Data sets that are read together share one `cache`.
   static TokenDataset open(const std::filesystem::path& folder, const std::string& remedy = "",
-                           std::int64_t cache_bytes = default_cache_bytes);
+                           std::shared_ptr<ShardCache> cache = make_shard_cache());
 
   const TokenSetInfo& info() const;
   /// The statistics passed to ShardWriter::finish, as JSON.

@@ -344,12 +344,14 @@ std::string data_set_name(const char* set, const TextSource& source) {
 }
 
 std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
-                                       const std::vector<SourceFiles>& sources) {
+                                       const std::vector<SourceFiles>& sources,
+                                       const std::shared_ptr<ShardCache>& cache) {
   std::vector<CorpusSource> opened;
   for (const auto& [source, files] : sources) {
     const fs::path own = folder / data_set_name(set, source);
-    opened.push_back({source.name, source.weight,
-                      std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder)))});
+    opened.push_back(
+        {source.name, source.weight,
+         std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder), cache))});
   }
   return opened;
 }
@@ -357,9 +359,10 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
 /// Opens the data sets, and warns of what cannot be read as text in any source.
 void open_datasets(Corpus& corpus, const CorpusFiles& files, const RunConfig& config, Log& log) {
   const bool split = files.validation.empty();
-  corpus.train = open_sources(corpus.token_folder, training_set, files.train);
-  corpus.validation =
-      open_sources(corpus.token_folder, validation_set, split ? files.train : files.validation);
+  const auto cache = make_shard_cache();
+  corpus.train = open_sources(corpus.token_folder, training_set, files.train, cache);
+  corpus.validation = open_sources(corpus.token_folder, validation_set,
+                                   split ? files.train : files.validation, cache);
   const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
     for (const CorpusSource& source : sources)
       report_unreadable(source.name.empty() ? option : option + " " + source.name, *source.tokens,

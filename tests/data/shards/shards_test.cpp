@@ -1,6 +1,7 @@
 #include "data/shards/shards.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,7 +88,7 @@ TEST_F(Shards, SeveralThreadsReadTheSame) {
   write_set(folder_ / "x", documents, 50000);
   const auto all = joined(documents);
   // The cache holds two chunks, so threads evict each other's chunks.
-  const TokenDataset set = TokenDataset::open(folder_ / "x", "", 70000);
+  const TokenDataset set = TokenDataset::open(folder_ / "x", "", make_shard_cache(70000));
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
   for (std::uint64_t t = 0; t < 4; ++t) {
@@ -101,6 +102,25 @@ TEST_F(Shards, SeveralThreadsReadTheSame) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Shards, ManyDataSetsShareTheOpenFiles) {
+  constexpr std::uint32_t count = 100;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  {
+    const auto cache = make_shard_cache();
+    std::vector<TokenDataset> sets;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      write_set(folder_ / std::to_string(i), {{5 + i, 6, 7}}, 10);
+      sets.push_back(TokenDataset::open(folder_ / std::to_string(i), "", cache));
+    }
+    for (int round = 0; round < 2; ++round)
+      for (std::uint32_t i = 0; i < count; ++i) EXPECT_EQ(sets[i].read(0, 1)[0], 5 + i);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST_F(Shards, AKilledWriterLeavesNothingThatLooksWhole) {
@@ -322,7 +342,8 @@ TEST_F(Shards, FiftyMillionTokensStayOnDisk) {
     }
     writer.finish();
   }
-  const TokenDataset set = TokenDataset::open(folder_ / "x", "", std::int64_t{8} << 20);
+  const TokenDataset set =
+      TokenDataset::open(folder_ / "x", "", make_shard_cache(std::int64_t{8} << 20));
   EXPECT_EQ(set.tokens(), documents * length);
   set.verify();
   for (std::uint64_t i = 0; i < 500; ++i) {
