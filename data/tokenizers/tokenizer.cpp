@@ -57,6 +57,20 @@ void require_masked_lm_tokens(const Tokenizer& tokenizer) {
                 pieces(around.ids), pieces(expected));
 }
 
+void require_distinct_special_tokens(const Tokenizer& tokenizer) {
+  const SpecialIds& ids = tokenizer.special();
+  const std::pair<const char*, std::int32_t> roles[] = {
+      {"cls", ids.cls}, {"sep", ids.sep}, {"unk", ids.unk}, {"mask", ids.mask}, {"pad", ids.pad}};
+  for (const auto& [later, id] : roles)
+    for (const auto& [role, other] : roles) {
+      if (role == later) break;
+      require_input(id == no_id || id != other,
+                    "the tokenizer has '{0}' as its {1} and as its {2} token; pretraining needs "
+                    "two: name another {2}_token in its special_tokens_map.json",
+                    printable(tokenizer.piece(id)), role, later);
+    }
+}
+
 void require_plain_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
   require_input(
       tokenizer.encode(prompt) == tokenizer.encode(prompt, SpecialNames::tokens),

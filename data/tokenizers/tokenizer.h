@@ -101,6 +101,9 @@ class Tokenizer {
 /// and mask, and wrap() puts cls before a text and sep after it. Or it has pad and mask, and wrap()
 /// adds nothing.
 void require_masked_lm_tokens(const Tokenizer& tokenizer);
+/// Throws an InputError if two of cls, sep, pad, mask and unk are one token: token shards tell them
+/// apart by their ids.
+void require_distinct_special_tokens(const Tokenizer& tokenizer);
 /// Throws an InputError if the tokenizer's template of two texts leaves the second one out.
 void require_pairs(const Tokenizer& tokenizer);
 /// Throws an InputError for a prompt with the name of a special token.

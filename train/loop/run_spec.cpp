@@ -50,7 +50,10 @@ RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer)
                 "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out",
                 model.vocab_size, tokenizer->vocab_size());
   const bool sep = spec.options.masking.sentence_order || spec.options.data.cross_documents;
-  if (!has_task(spec.options)) require_masked_lm_tokens(*tokenizer);
+  if (!has_task(spec.options)) {
+    require_masked_lm_tokens(*tokenizer);
+    require_distinct_special_tokens(*tokenizer);
+  }
   require_input(!sep || tokenizer->special().sep != no_id,
                 "the tokenizer has no tokens around a text; leave masking.sentence_order and "
                 "data.cross_documents false");

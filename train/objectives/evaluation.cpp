@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/interruption.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "data/text/text.h"
 #include "train/loop/train_step.h"
@@ -97,7 +98,9 @@ TextSamples::TextSamples(const ModelFolder& folder, const std::vector<std::strin
                          const std::vector<std::string>& overrides)
     : config(masked_lm_settings(folder, overrides)),
       tokenizer(open_masked_lm_tokenizer(folder)),
-      files(match_texts(patterns, text_form(config.data))) {}
+      files(match_texts(patterns, text_form(config.data))) {
+  with_context(printable_path(folder.path), [&] { require_distinct_special_tokens(*tokenizer); });
+}
 
 void TextSamples::tokenize(Log& log, const std::function<bool(const TextPiece&)>& takes) {
   auto tokens =

@@ -366,6 +366,14 @@ TEST_F(PretrainTest, TheSameTextByAnotherNameGoesOn) {
   EXPECT_EQ(cache_entries(folder_ / "cache").size(), 2U) << "one tokenizer, one data set";
 }
 
+TEST_F(PretrainTest, ATokenizerThatPadsWithAnotherTokenIsRefused) {
+  fs::copy(source_folder() / "tests/fixtures/tokenizers/small/wordpiece", folder_ / "tokenizer");
+  write_bytes(folder_ / "tokenizer/special_tokens_map.json", R"({"pad_token": "[SEP]"})");
+  expect_refused(words("run", "tokenizer.path=tokenizer' --set 'tokenizer.train.vocab_size=null"),
+                 "the tokenizer has '[SEP]' as its sep and as its pad token; pretraining needs "
+                 "two: name another pad_token in its special_tokens_map.json");
+}
+
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
   train("run", "training.steps=6");
   std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
