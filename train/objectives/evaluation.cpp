@@ -201,7 +201,11 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   return mean;
 }
 
-std::vector<Batch> longest_sequences(const MaskedSamples& samples, std::int64_t count) {
+std::vector<Batch> longest_sequences(MaskedSamples samples, std::int64_t count) {
+  PackingOptions alone = samples.packing->options();
+  alone.isolated = false;
+  samples.packing =
+      std::make_shared<Packing>(std::make_shared<TokenDataset>(samples.packing->dataset()), alone);
   const auto sequence_of = [&](std::int64_t sample) {
     const SampleUse use{sample, 0, sample};
     return make_batch({&samples, 1}, {&use, 1});

@@ -93,9 +93,9 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               const std::function<void(std::int64_t)>& progress = {},
                               std::span<const std::int64_t> counts = {});
 
-/// The `count` longest of many samples spread over the text, in the order of the text: masked, and
-/// each a batch of one without padding. Among equally long samples the selection is spread evenly.
-/// A short text gives fewer.
-std::vector<Batch> longest_sequences(const MaskedSamples& samples, std::int64_t count);
+/// The `count` longest of many sequences spread over the text, in the order of the text: masked,
+/// and each a batch of one. Those of isolated samples are taken alone. Among equally long ones the
+/// selection is spread evenly. A short text gives fewer.
+std::vector<Batch> longest_sequences(MaskedSamples samples, std::int64_t count);
 
 }  // namespace nystrom
