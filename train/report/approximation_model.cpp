@@ -94,16 +94,15 @@ std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_
     list.back().config.segment_means_seq_len = length;
   }
   for (const AttentionKind kind :
-       {AttentionKind::performer, AttentionKind::double_softmax, AttentionKind::linear}) {
-    ModelConfig other = with_kind(config, kind);
-    // Not all kinds know rotary positions.
-    if (problems(other).empty()) list.push_back({"kind", enum_name(kind), std::move(other)});
-  }
+       {AttentionKind::performer, AttentionKind::double_softmax, AttentionKind::linear})
+    list.push_back({"kind", enum_name(kind), with_kind(config, kind)});
   if (config.attention.conv_kernel_size) {
     list.push_back({"convolution", "none", config, false, false});
     list.push_back(
         {"convolution", "none, softmax", with_kind(config, AttentionKind::softmax), false, false});
   }
+  // Not every model can have each: rotary positions exclude most kinds, and one of the semantics.
+  std::erase_if(list, [](const auto& variant) { return !problems(variant.config).empty(); });
   return list;
 }
 

@@ -232,6 +232,24 @@ TEST_F(ApproximationModelTest, ItsSentenceNamesTheErrorOfEachInverse) {
                         percent("inverse", "identity")));
 }
 
+TEST_F(ApproximationModelTest, TakesIsolatedSequencesAlone) {
+  const std::string lines = "--sequences 1 --set data.documents=lines --set data.packing=";
+  EXPECT_EQ(result(lines + "isolated"), result(lines + "alone"));
+}
+
+TEST_F(ApproximationModelTest, LeavesOutWhatRotaryPositionsExclude) {
+  ModelConfig config = tiny_masked_lm();
+  config.hidden_size = 8;
+  config.positions = Positions::rope;
+  const auto model = make_model(config, DType::f32);
+  write_bytes(folder_ / "model" / "config.json", hf_config_text(config));
+  write_safetensors(folder_ / "model" / "model.safetensors", weight_tensors(*model));
+  for (const auto& row : result("--sequences 1").at("variants")) {
+    EXPECT_NE(row.at("group"), "semantics");
+    EXPECT_NE(row.at("setting"), "performer");
+  }
+}
+
 TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
   Log log(true);
   const ModelFolder model = open_model_folder((folder_ / "model").string(), {}, log);
