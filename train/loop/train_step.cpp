@@ -76,11 +76,11 @@ std::vector<double> sum_over_processes(const StepOptions& options, const std::ve
   return options.gradient_sum ? options.gradient_sum->communicator().sum(own) : own;
 }
 
-void require_masked_tokens(double count) {
-  require_input(
-      count > 0,
-      "no token of a step's sequences can be masked: all are unknown to the tokenizer, or "
-      "special; nystrom check --data shows their share");
+StepResult step_without_targets(std::span<const Batch> batches) {
+  StepResult result{NAN, 0, true};
+  for (const Batch& batch : batches) result.tokens += batch.tokens;
+  result.has_targets = false;
+  return result;
 }
 
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
@@ -94,7 +94,7 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
   const std::vector<double> counts = sum_over_processes(
       options, {static_cast<double>(chosen_tokens(batches)), own_sequences, own_tokens});
   const double chosen = counts[0], sequences = counts[1];
-  require_masked_tokens(chosen);
+  if (chosen == 0) return step_without_targets(batches);
   std::vector<MaskedLmOutput> outputs;
   std::vector<Tensor> orders;
   std::vector<DistilledShare> shares;

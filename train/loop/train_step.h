@@ -42,7 +42,8 @@ struct StepResult {
   double loss;
   /// The norm of the unscaled loss's gradient, before clipping.
   double gradient_norm;
-  /// Whether the step was skipped because its gradient was not finite.
+  /// Whether the step was skipped, and changed nothing: its gradient was not finite, or it has no
+  /// targets.
   bool skipped;
   /// The share of masked tokens that were predicted correctly, or of all tokens that were judged
   /// rightly (replaced tokens). Tasks compute it in evaluations only.
@@ -53,6 +54,7 @@ struct StepResult {
   /// Not empty: the data of this step and the next ones is of another kind, as the text says. Loss
   /// and speed are not comparable with those before.
   std::string new_stage{};
+  bool has_targets = true;  ///< something to predict; a step without has no loss (NaN)
 };
 
 /// The number of equal values in two i64 tensors of one shape.
@@ -76,13 +78,13 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Batch> batches,
 /// The sums of `own` numbers over the processes of a step.
 std::vector<double> sum_over_processes(const StepOptions& options, const std::vector<double>& own);
 
-/// Throws an InputError unless a step has masked tokens.
-void require_masked_tokens(double count);
+/// The result of a step none of whose tokens can be masked, in any process.
+StepResult step_without_targets(std::span<const Batch> batches);
 
 /// Runs optimizer_step with the masked-LM loss, normalised by the number of masked tokens in all
 /// micro-batches of all processes. A sentence-order head adds its cross-entropy, normalised by the
 /// number of sequences, and the figure sentence_order_accuracy; options.distillation adds its
-/// losses. Throws an InputError if no token is masked.
+/// losses. A step without a masked token is skipped.
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                       const StepOptions& options);
 

@@ -352,8 +352,13 @@ void Run::step(const StopSignals& stop) {
   watch_loss(done.loss);
 }
 
-/// Ends the run after failing steps. Steps that the loss scale explains do not count.
+/// Ends the run after failing steps. Steps that the loss scale explains, and those without targets,
+/// do not count.
 void Run::judge(const StepResult& result) {
+  if (!result.has_targets)
+    return log_.say(fmt::format(
+        "step {} skipped: none of its tokens can be masked, as all are unknown to the tokenizer",
+        state_.step));
   auto& scale = state_.loss_scale;
   const bool overflow = result.skipped && scale && scale->explains_skip(result.loss);
   if (scale && std::isfinite(result.loss)) scale->update(!result.skipped);

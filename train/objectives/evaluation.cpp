@@ -57,15 +57,34 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
   return result;
 }
 
+namespace {
+
+/// Whether a token of the samples can be masked.
+bool has_targets(const MaskedSamples& samples) {
+  constexpr std::int64_t block = 65536;
+  const TokenDataset& dataset = samples.packing->dataset();
+  for (std::int64_t first = 0; first < dataset.tokens(); first += block)
+    for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first)))
+      if (!samples.table->is_special(id)) return true;
+  return false;
+}
+
+}  // namespace
+
 std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
                                           const Tokenizer& tokenizer, const RunConfig& config) {
   std::vector<MaskedSamples> all;
   for (const CorpusSource& source : sources) {
-    MaskedSamples samples =
-        with_context(source.name, [&] { return masked_samples(source.tokens, tokenizer, config); });
-    samples.weight = source.weight;
-    all.push_back(std::move(samples));
+    with_context(source.name, [&] {
+      if (all.empty()) return all.push_back(masked_samples(source.tokens, tokenizer, config));
+      all.push_back(all[0]);  // with its table, which holds the text of every id
+      all.back().packing = packing_of(source.tokens, config.data.sequence_length, config);
+    });
+    all.back().weight = source.weight;
   }
+  require_input(std::ranges::any_of(all, has_targets),
+                "no token can be masked: all are unknown to the tokenizer, which does not fit the "
+                "text; name another one");
   return all;
 }
 

@@ -42,7 +42,7 @@ StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<co
     tokens += static_cast<double>(batch.tokens);
   }
   const std::vector<double> counts = sum_over_processes(options, {masked, tokens});
-  require_masked_tokens(counts[0]);
+  if (counts[0] == 0) return step_without_targets(batches);
   const ReplacedTokensScale scale{counts[0], counts[1], weight};
   std::vector<ReplacedTokensOutput> outputs;
   const auto loss = [&](std::size_t part, const RunContext& run) {

@@ -374,6 +374,21 @@ TEST_F(PretrainTest, ATokenizerThatPadsWithAnotherTokenIsRefused) {
                  "two: name another pad_token in its special_tokens_map.json");
 }
 
+TEST_F(PretrainTest, StepsOfUnknownTokensAreSkipped) {
+  fs::copy(source_folder() / "tests/fixtures/tokenizers/small/wordpiece", folder_ / "tokenizer");
+  write_bytes(folder_ / "text.txt", "sea sea\n水水 水水\n");
+  write_bytes(folder_ / "held-out.txt", "sea sea\n");
+  const std::string small =
+      "tokenizer.path=tokenizer' --set 'tokenizer.train.vocab_size=null' --set "
+      "'training.batch_size=1' --set 'training.micro_batch_size=1' --set 'training.steps=20' --set "
+      "'schedule.warmup_steps=0' --set 'data.validation=[held-out.txt]' --set "
+      "'data.validation_fraction=null";
+  train("run", small);
+  expect_says(last_.err, "skipped: none of its tokens can be masked");
+  write_bytes(folder_ / "text.txt", "水水 水水\n");
+  expect_says(refusal(words("other", small)), "no token can be masked: all are unknown");
+}
+
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
   train("run", "training.steps=6");
   std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
