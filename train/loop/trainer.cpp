@@ -294,6 +294,10 @@ bool Run::evaluate(const StopSignals& stop) {
     });
   } catch (const Stopped&) {
     return false;  // a resumed run evaluates before its next step
+  } catch (const DivergedError& error) {
+    throw DivergedError(fmt::format(
+        "step {}: {}; lower optimizer.learning_rate or lengthen the warm-up, in a new run_dir",
+        state_.step, error.what()));
   }
   const Metrics metrics = report_->evaluation(state_.step, score, samples);
   const auto& best = state_.best_value;

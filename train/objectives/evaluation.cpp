@@ -7,6 +7,7 @@
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/task_metrics.h"
 #include "data/text/text.h"
 #include "train/loop/train_step.h"
 #include "train/objectives/task_settings.h"
@@ -210,6 +211,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   };
   const std::vector<double> sum =
       sums_over_samples(samples, micro_batch_size, quantities, communicator, progress, measure);
+  require_finite(std::span(&sum[loss], 1));
   const double tokens = sum[masked];
   require_input(tokens > 0, "the text holds no token to predict");
   Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens,

@@ -88,7 +88,8 @@ std::vector<double> sums_over_samples(const MaskedSamples& samples, std::int64_t
 /// dropout. `progress` is called with the number of samples done. The baseline knows `counts` of
 /// the tokens; empty: those of `samples`. The processes share the work. The result is bit-identical
 /// in all of them and for any number of processes. Throws an InputError if no token can be masked,
-/// or the samples need a sentence-order head that the model lacks.
+/// or the samples need a sentence-order head that the model lacks; a DivergedError unless the
+/// losses are finite.
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress = {},

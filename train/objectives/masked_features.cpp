@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/kernels.h"
 #include "data/pretraining/masking.h"
+#include "data/tasks/task_metrics.h"
 #include "train/objectives/finetune.h"
 #include "train/optim/schedule.h"
 
@@ -140,6 +141,7 @@ class FeatureObjective : public Objective {
       numbers += sums[2];
       progress((batch + 1) * data.size() / batches, data.size());
     });
+    require_finite(std::span(&errors, 1));
     const double loss = errors / numbers;
     baseline_ = of_mean / numbers;
     return {loss, {{"loss", loss}, {"baseline", *baseline_}}, fmt::format("loss {:.4f}", loss)};

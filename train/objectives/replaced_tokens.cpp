@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "data/tasks/task_metrics.h"
 #include "train/objectives/evaluation.h"
 
 namespace nystrom {
@@ -71,6 +72,7 @@ ReplacedTokensSums evaluate_replaced_tokens(const Model& model, const MaskedSamp
   };
   ReplacedTokensSums all{sums_over_samples(
       samples, micro_batch_size, ReplacedTokensSums::quantities, communicator, progress, measure)};
+  require_finite(all.of);
   require_input(all.of[ReplacedTokensSums::masked] > 0, "the text holds no token to mask");
   return all;
 }
