@@ -66,7 +66,7 @@ void run_matrices(const MatricesOptions& options, Device, Log& log) {
   require_distinct("--landmarks", names_of(options.study.landmarks));
   require_distinct("--inverse", names_of(options.study.inverses));
   run_study(options, "matrices",
-            [&] { return study_matrices(options.study, study_progress("landmarks", log)); });
+            [&] { return study_matrices(options.study, study_progress("approximation", log)); });
 }
 
 Command add_matrices(CLI::App& parent) {

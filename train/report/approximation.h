@@ -40,9 +40,9 @@ Tensor approximate_matrix(const MatrixStudyOptions& options, LandmarkRule rule, 
                           std::int64_t trial);
 
 /// Frobenius errors for 1 … length landmarks over all trials, and a worked example of five tokens.
-/// `progress` is called with the number of landmarks that are done, and their total. Throws an
-/// InputError for the iterative inverse of raw scores, because its first iterate assumes rows that
-/// sum to 1.
+/// Keeps the matrices of one trial at a time. `progress` is called with the number of
+/// approximations that are done, of all counts in all trials, and their total. Throws an InputError
+/// for the iterative inverse of raw scores, because its first iterate assumes rows that sum to 1.
 Study study_matrices(const MatrixStudyOptions& options, const StudyProgress& progress = {});
 
 // ---- A trained model on real text, by layer and head (approximation_model.cpp) ------------------

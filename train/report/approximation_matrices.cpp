@@ -214,15 +214,22 @@ Study study_matrices(const MatrixStudyOptions& o, const StudyProgress& progress)
   std::vector<Curve> curves;
   for (const LandmarkRule rule : o.landmarks)
     for (const Inverse inverse : o.inverses) curves.push_back({rule, inverse, {}});
-  struct Trial {
-    Tensor q, k, s;
-    double size;
-  };
-  std::vector<Trial> trials;
-  for (std::int64_t t = 0; t < o.trials; ++t) {
-    const Tensor q = study_rows(o, t, "queries"), k = study_rows(o, t, "keys"),
+  // By landmarks, curve and trial. The matrices are those of one trial at a time.
+  std::vector<std::vector<std::vector<double>>> errors(
+      static_cast<std::size_t>(o.length), std::vector<std::vector<double>>(curves.size()));
+  for (std::int64_t trial = 0; trial < o.trials; ++trial) {
+    const Tensor q = study_rows(o, trial, "queries"), k = study_rows(o, trial, "keys"),
                  s = study_matrix(o.kernel, q, k);
-    trials.push_back({q, k, s, norm(s)});
+    const double size = norm(s);
+    for (std::int64_t count = 1; count <= o.length; ++count) {
+      for (std::size_t c = 0; c < curves.size(); ++c) {
+        const Tensor approximated =
+            approximate_matrix(o, curves[c].rule, curves[c].inverse, q, k, count, trial);
+        errors[static_cast<std::size_t>(count - 1)][c].push_back(
+            norm((Var(approximated) - s).value()) / size);
+      }
+      if (progress) progress(trial * o.length + count, o.trials * o.length);
+    }
   }
   Study study{"matrices",
               {},
@@ -230,22 +237,14 @@ Study study_matrices(const MatrixStudyOptions& o, const StudyProgress& progress)
               {},
               {},
               {}};
-  for (std::int64_t count = 1; count <= o.length; ++count) {
-    for (Curve& curve : curves) {
-      std::vector<double> errors;
-      for (std::size_t t = 0; t < trials.size(); ++t) {
-        const Trial& trial = trials[t];
-        const auto number = static_cast<std::int64_t>(t);
-        const Tensor approximated =
-            approximate_matrix(o, curve.rule, curve.inverse, trial.q, trial.k, count, number);
-        errors.push_back(norm((Var(approximated) - trial.s).value()) / trial.size);
-      }
-      const Summary e = curve.errors.emplace_back(summarise(errors));
+  for (std::int64_t count = 1; count <= o.length; ++count)
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      Curve& curve = curves[c];
+      const Summary e =
+          curve.errors.emplace_back(summarise(errors[static_cast<std::size_t>(count - 1)][c]));
       study.tables[0].rows.push_back({enum_name(curve.rule), enum_name(curve.inverse), count,
                                       e.mean, e.median, e.low, e.high});
     }
-    if (progress) progress(count, o.length);
-  }
   study.settings = {{"kernel", enum_name(o.kernel)},
                     {"sequence", enum_name(o.sequence)},
                     {"d_model", o.d_model},

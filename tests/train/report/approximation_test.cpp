@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/allocator.h"
 #include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/objectives/corpus.h"
@@ -111,6 +112,19 @@ TEST(MatrixStudy, FollowsFromItsSeed) {
   EXPECT_EQ(json_text(study_matrices(o)), first);
   o.seed = 1;
   EXPECT_NE(json_text(study_matrices(o)), first);
+}
+
+TEST(MatrixStudy, HoldsTheMatricesOfOneTrial) {
+  Arena& arena = Arena::of(cpu_device);
+  const auto most_memory = [&](std::int64_t trials) {
+    MatrixStudyOptions o;
+    o.length = 12, o.trials = trials;
+    arena.reset_peak();
+    study_matrices(o);
+    return arena.statistics().peak_in_use_bytes;
+  };
+  const std::int64_t few = most_memory(2);
+  EXPECT_LE(most_memory(20), few);
 }
 
 // ---- Cost ---------------------------------------------------------------------------------------
