@@ -245,7 +245,7 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   const bool fits = errors.note(option, [&] { spec = with_named_tokenizer(spec); });
   if (!fits) return;  // the settings are incomplete
   errors.note("run_dir", [&] {
-    spec.saved = read_saved_run(spec.options.run_dir);
+    spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
     require_same_settings(spec.options, spec.saved);
   });
   errors.note("model.from", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
@@ -276,7 +276,7 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
   // The files of the task complete the settings and the head: prepare_task compares both.
   errors.note("run_dir", [&] {
-    spec.saved = read_saved_run(spec.options.run_dir);
+    spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
     require_same_kind(spec.options, spec.saved);
   });
   const Head head = spec.options.model.head;

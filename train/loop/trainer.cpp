@@ -473,7 +473,7 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
   communicator.require_same_options(to_yaml(options));
   require_work_for_all(options, communicator.size());
   if (!communicator.is_first()) return;
-  check_run_place(options.run_dir);
+  check_run_place(options.run_dir, options.data.cache);
   const fs::path folder = options.run_dir;
   if (fs::exists(folder / "summary.json") && checkpoint_steps(folder / "checkpoints").empty())
     log.warn(

@@ -368,7 +368,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   std::optional<NewRunGuard> guard;
   std::set<std::string> summarised;  // runs of an earlier summary that this one lacks yet
   if (communicator.is_first()) {
-    check_run_place(base.run_dir);
+    check_run_place(base.run_dir, base.data.cache);
     if (!checkpoint_steps(fs::path(base.run_dir) / "checkpoints").empty())
       log.warn(
           fmt::format("{0}: holds a run too, which {0} means for predict and others; name the "

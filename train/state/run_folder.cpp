@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -43,6 +44,16 @@ bool is_file(const fs::path& path) {
 /// Whether the entry at `path` is the lock of a process that is about to write its mark.
 bool is_unmarked_lock(const fs::path& path) {
   return path.filename() == lock_name && is_file(path) && fs::file_size(path) == 0;
+}
+
+/// Whether the entry of a run's folder is of the cache there, or holds it.
+bool is_of_cache(const fs::path& entry, const fs::path& cache) {
+  if (cache.empty()) return false;
+  const fs::path place = normal_place(cache).lexically_relative(normal_place(entry.parent_path())),
+                 name = entry.filename();
+  if (place != ".") return *place.begin() == name;
+  return std::ranges::any_of(std::array{"tokens-", "tokenizer-", "rows-"},
+                             [&](const char* kind) { return name.string().starts_with(kind); });
 }
 
 /// Whether the folder holds a checkpoint: a folder step-N with a manifest.
@@ -184,12 +195,12 @@ std::array<fs::path, 2> places_of(const fs::path& folder) {
   return {without_last_slash(fs::absolute(folder).lexically_normal()), normal_place(folder)};
 }
 
-void check_run_place(const fs::path& run_dir) {
+void check_run_place(const fs::path& run_dir, const fs::path& cache) {
   if (!fs::is_directory(run_dir)) return;
-  const bool unused = std::ranges::all_of(folder_entries(run_dir), [](const fs::path& entry) {
+  const bool unused = std::ranges::all_of(folder_entries(run_dir), [&](const fs::path& entry) {
     const bool no_checkpoint = entry.filename() == "checkpoints" && !fs::is_symlink(entry) &&
                                fs::is_directory(entry) && fs::is_empty(entry);
-    return no_checkpoint || is_unmarked_lock(entry);
+    return no_checkpoint || is_unmarked_lock(entry) || is_of_cache(entry, cache);
   });
   require_input(unused || is_run(run_dir),
                 "{}: is not empty and holds no run; choose another run_dir",
@@ -238,8 +249,8 @@ std::vector<std::string> changed_options(const RunConfig& before, const RunConfi
   return changes;
 }
 
-SavedRun read_saved_run(const fs::path& run_dir) {
-  check_run_place(run_dir);
+SavedRun read_saved_run(const fs::path& run_dir, const fs::path& cache) {
+  check_run_place(run_dir, cache);
   SavedRun saved = look_at(run_dir);
   try {
     if (saved.text) {

@@ -50,9 +50,9 @@ std::filesystem::path normal_place(const std::filesystem::path& path);
 std::array<std::filesystem::path, 2> places_of(const std::filesystem::path& folder);
 
 /// Throws an InputError if the folder holds anything but a run or a sweep, or if its checkpoints
-/// are elsewhere, behind a link. A copy of a run without its mark is known by its checkpoints.
-/// Writes nothing.
-void check_run_place(const std::filesystem::path& run_dir);
+/// are elsewhere, behind a link. A copy of a run without its mark is known by its checkpoints. The
+/// folder may hold the run's cache, which other commands make before it. Writes nothing.
+void check_run_place(const std::filesystem::path& run_dir, const std::filesystem::path& cache = {});
 
 /// Removes what killed processes left of the files that a run writes directly in its folder. Only
 /// the holder of the RunLock may call it. Throws an InputError when one cannot be removed.
@@ -76,7 +76,8 @@ struct SavedRun {
 
 /// Calls check_run_place and reads the options. Throws an InputError if it is damaged and the run
 /// has checkpoints.
-SavedRun read_saved_run(const std::filesystem::path& run_dir);
+SavedRun read_saved_run(const std::filesystem::path& run_dir,
+                        const std::filesystem::path& cache = {});
 
 /// The options whose values differ, with both values: "seed (42, now 1)". Sorted.
 std::vector<std::string> changed_options(const RunConfig& before, const RunConfig& after);

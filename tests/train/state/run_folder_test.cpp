@@ -39,6 +39,18 @@ TEST_F(RunFolder, ANewOrEmptyFolderIsAPlace) {
   EXPECT_EQ(problem(), "no error");
 }
 
+TEST_F(RunFolder, ItsCacheMayBeThereFirst) {
+  const fs::path run = folder_ / "run";
+  add("run/cache/tokens-0/train/index.json");
+  add("run/tokenizer-0/tokenizer.json");
+  EXPECT_EQ(problem(), foreign_);
+  EXPECT_THROW(check_run_place(run, run / "cache"), InputError) << "tokenizer-0 is not in it";
+  EXPECT_THROW(check_run_place(run, run), InputError) << "cache is no entry of it";
+  fs::remove_all(run / "tokenizer-0");
+  EXPECT_NO_THROW(check_run_place(run, run / "cache"));
+  EXPECT_NO_THROW(check_run_place(run, run / "cache" / "below"));
+}
+
 TEST_F(RunFolder, NamesOfARunDoNotMakeOne) {
   for (const char* name : {"config.yaml", "metrics.jsonl", "log.txt", "checkpoints/step-4/weights",
                            "checkpoints/step-4/MANIFEST.json", "summary.json", "data.tmp-2024/x"}) {
