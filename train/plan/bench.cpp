@@ -87,7 +87,7 @@ ModelConfig model_config(const BenchOptions& o) {
   config.num_hidden_layers = o.layers;
   config.num_attention_heads = o.heads;
   config.intermediate_size = 4 * o.hidden;
-  config.max_position_embeddings = o.length;
+  config.max_position_embeddings = config.segment_means_seq_len = o.length;
   config.attention.kind = o.attention;
   config.attention.num_landmarks = o.landmarks;
   config.attention.projected_length = std::min(config.attention.projected_length, o.length);

@@ -20,6 +20,12 @@ TEST(Bench, BeginsAtTheLossOfGuessing) {
   EXPECT_NEAR(run_bench(tiny(8)).losses.at(0), std::log(50), 0.1);
 }
 
+TEST(Bench, MeasuresTheSemanticsOfTransformersAtAnyLength) {
+  BenchOptions options = tiny(8);
+  options.overrides = {"model.attention.semantics=transformers"};
+  EXPECT_NO_THROW(run_bench(options));
+}
+
 TEST(Bench, TheMemoryOfALengthIsItsOwn) {
   const std::int64_t alone = run_bench(tiny(16)).peak_memory_bytes,
                      large = run_bench(tiny(1024)).peak_memory_bytes,
