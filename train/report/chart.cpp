@@ -149,8 +149,8 @@ class Drawing {
       forth += point(series.x[i], series.high[i]);
       back.insert(0, point(series.x[i], series.low[i]));
     }
-    body_ += fmt::format("<polygon class=\"b{}\" fill-opacity=\"0.18\" points=\"{}\"/>\n", colour,
-                         forth + back);
+    body_ += fmt::format("<polygon class=\"b{}\" fill-opacity=\"0.18\" points=\"{}\"/>\n",
+                         colour % chart_colours, forth + back);
   }
 
   /// Draws a series. Returns whether it had a point to draw.

@@ -83,12 +83,15 @@ TEST(Chart, LevelsCrossTheWholeChart) {
 TEST(Chart, SixteenLinesHaveDifferentColours) {
   Chart chart;
   for (int i = 0; i < 32; ++i)
-    chart.series.push_back({"layer " + std::to_string(i), {1, 2}, {1.0 * i, 2.0 * i}});
+    chart.series.push_back(
+        {"layer " + std::to_string(i), {1, 2}, {1.0 * i, 2.0 * i}, {0, 0}, {9, 9}});
   const std::string svg = render_svg(chart);
   std::set<std::string> looks;
   for (std::size_t at = svg.find("<polyline"); at != svg.npos; at = svg.find("<polyline", at + 1))
     looks.insert(svg.substr(at, svg.find("points", at) - at));
   EXPECT_EQ(looks.size(), 32U) << "from the 17th on the dashes differ";
+  expect_says(svg, "<polygon class=\"b15\"");
+  expect_hides(svg, "<polygon class=\"b16\"", "it has no colour");
   const std::string style = svg_document(1, 1, "", "");
   std::set<std::string> colours;
   for (std::size_t at = style.find("{stroke:#"); at != style.npos;
