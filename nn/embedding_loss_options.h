@@ -44,7 +44,7 @@ void fields(V& v, EmbeddingLossOptions& c) {
     "angle: similarities in the order of the scores; cosine_similarity: similarities equal to the "
     "scores; triplet: the positive nearer than the negative");
   v(c.temperature, "temperature",
-    "multiple_negatives_ranking, cosent, angle: similarities are divided by it", positive);
+    "multiple_negatives_ranking, cosent, angle: similarities are divided by it", positive_in_f32);
   v(c.symmetric, "symmetric", "multiple_negatives_ranking: each positive must also find its text");
   v(c.false_negative_margin, "false_negative_margin",
     "multiple_negatives_ranking: texts of the batch that are more similar than the positive plus "

@@ -351,7 +351,8 @@ void fields(V& v, ModelConfig& c) {
     "number of token types (segments); 0: no embeddings of them", at_least(0));
   v(c.hidden_dropout_prob, "hidden_dropout_prob",
     "dropout after the embeddings and before each residual", below_one);
-  v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation", positive);
+  v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation",
+    positive_in_f32);
   v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
   v(c.final_norm, "final_norm", "normalise the last layer's output, as models with norm: pre do");

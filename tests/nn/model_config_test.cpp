@@ -135,7 +135,7 @@ const Case unbuildable[] = {
     {"Dropout", [](C& c) { c.hidden_dropout_prob = 1; },
      "hidden_dropout_prob is 1; expected a number at least 0 and below 1"},
     {"Epsilon", [](C& c) { c.layer_norm_eps = 0; },
-     "layer_norm_eps is 0; expected a number greater than 0"},
+     "layer_norm_eps is 0; expected a number at least 1e-37"},
     {"Iterations", [](C& c) { c.attention.inverse_iterations = 1001; },
      "attention.inverse_iterations is 1001; expected a whole number between 0 and 1000"},
     {"Landmarks", [](C& c) { c.attention.num_landmarks = 600; },

@@ -219,7 +219,7 @@ void fields(V& v, DistillationConfig& c) {
     not_negative);
   // Beyond, f32 rounds the divergence by a hundredth and more.
   v(c.temperature, "temperature", "divides the logits of both before their softmax",
-    Range{.lower = 0, .upper = 100, .lower_open = true});
+    between(positive_in_f32.lower, 100));
   v(c.until_step, "until_step", "last step with a teacher; null: all steps have one", at_least(1));
 }
 

@@ -62,7 +62,7 @@ void fields(V& v, OptimizerOptions& c) {
   v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation",
     not_negative);
   v(c.betas, "betas", "decay of the first and the second moment", below_one);
-  v(c.epsilon, "epsilon", "added to the root of the second moment", positive);
+  v(c.epsilon, "epsilon", "added to the root of the second moment", positive_in_f32);
   v(c.momentum, "momentum", "muon: decay of the momentum of matrices", below_one);
   v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
   v(c.layer_decay, "layer_decay",

@@ -96,7 +96,9 @@ const Bad values[] = {
      "run.yaml:1:7: seed: got a list, expected a whole number at least 0"},
     {"NullForNumber", "seed:", "run.yaml:1:1: seed: got null, expected a whole number at least 0"},
     {"NaN", "optimizer: {epsilon: .nan}",
-     "run.yaml:1:22: optimizer.epsilon: got '.nan', expected a number greater than 0"},
+     "run.yaml:1:22: optimizer.epsilon: got '.nan', expected a number at least 1e-37"},
+    {"ZeroInF32", "optimizer: {epsilon: 1e-50}",
+     "run.yaml:1:22: optimizer.epsilon: got '1e-50', expected a number at least 1e-37"},
     {"Infinity", "optimizer: {learning_rate: .inf}",
      "run.yaml:1:28: optimizer.learning_rate: got '.inf', expected a number greater than 0"},
     {"Overflow", "optimizer: {learning_rate: 1e999}",
@@ -728,14 +730,14 @@ TEST(ConfigRoundTrip, KeepsNumbersThatChangeWithTheSteps) {
 TEST(ConfigRoundTrip, KeepsExtremeNumbers) {
   RunConfig config;
   config.seed = 9223372036854775807;
-  config.model.layer_norm_eps = 1e-300;
+  config.model.initializer_range = 1e-300;
   config.optimizer.learning_rate = 1e10;
-  config.optimizer.epsilon = 5e-324;
+  config.optimizer.weight_decay = 5e-324;
   const RunConfig read = parse_resolved_config(to_yaml(config), "written.yaml");
   EXPECT_EQ(read.seed, config.seed);
-  EXPECT_EQ(read.model.layer_norm_eps, config.model.layer_norm_eps);
+  EXPECT_EQ(read.model.initializer_range, config.model.initializer_range);
   EXPECT_EQ(read.optimizer.learning_rate, config.optimizer.learning_rate);
-  EXPECT_EQ(read.optimizer.epsilon, config.optimizer.epsilon);
+  EXPECT_EQ(read.optimizer.weight_decay, config.optimizer.weight_decay);
 }
 
 TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
