@@ -133,10 +133,15 @@ class Inputs {
     for (const Set set : {Set::train, Set::validation}) {
       TextStatistics& statistics = statistics_[static_cast<std::size_t>(set)] = {};
       SkippedRows skipped;
+      std::string file;
       // Labels are read as fine-tuning reads them, so that examples have the same numbers.
       const Labelled labelled = needed_labels(task_);
       for_each_example(task_, source_of(set), labelled, skipped, [&](const Example& example) {
         check_interruption();
+        if (example.file && file != *example.file) {
+          file = *example.file;
+          ++statistics.files;
+        }
         for (const InputText& document : documents_of(example)) {
           const Digest digest = checksum_of_items(document.bytes);
           const bool trained = set == Set::validation && known[0].contains(digest);

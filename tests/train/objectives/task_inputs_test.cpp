@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/program_test.h"
 #include "tests/support/temporary_folder.h"
@@ -63,6 +64,7 @@ TEST_F(TaskInputs, TextsAndPairsAreDocumentsOnce) {
   EXPECT_EQ(texts_of(*made.validation[0].tokens), (std::vector<std::string>{"one", "four"}));
   const std::vector<std::string> shared = warnings_;
   ASSERT_EQ(shared.size(), 1U) << "'one' is in both";
+  EXPECT_EQ(nlohmann::json::parse(made.train[0].tokens->statistics()).at("files"), 1);
   EXPECT_EQ(corpus().token_folder, made.token_folder) << "from the cache";
   EXPECT_EQ(warnings_, shared);
   write_bytes(folder_ / "dev.tsv", "text\tother\tlabel\none\tfive\ta\n");
