@@ -77,23 +77,27 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   const auto warmup_steps = std::exchange(config.schedule.warmup_steps, std::nullopt);
   const auto warmup_share = std::exchange(config.schedule.warmup_share, std::nullopt);
   reader.read_into(config);
-  // A null that is given says that the default shall not apply, and leaves nothing.
+  const auto given = [&](const char* option) { return reader.is_given(option); };
+  // A null that is given says that the default shall not apply.
   const auto complete = [&](const char* first, auto& one, const auto& usual, const char* second,
                             auto& other, const auto& other_usual) {
     if (one || other) return;
-    if ((usual && reader.is_given(first)) || (other_usual && reader.is_given(second)))
-      reader.add_problems(
-          {{{first, second},
-            fmt::format("{} and {} are both null; give one of them", first, second)}});
-    one = usual;
-    other = other_usual;
+    if (!given(first)) one = usual;
+    if (!given(second)) other = other_usual;
   };
-  complete("training.steps", config.training.steps, steps, "training.epochs",
-           config.training.epochs, epochs);
   complete("schedule.warmup_steps", config.schedule.warmup_steps, warmup_steps,
            "schedule.warmup_share", config.schedule.warmup_share, warmup_share);
+  complete("training.steps", config.training.steps, steps, "training.epochs",
+           config.training.epochs, epochs);
+  if (!config.training.steps && !config.training.epochs) {
+    Problems missing;
+    add_problem(missing, {"training.steps", "training.epochs"},
+                "training.steps and training.epochs are both null; give one of them");
+    reader.add_problems(missing);
+    config.training.steps = steps;
+    config.training.epochs = epochs;
+  }
   const bool plain = model == ModelDefaults::plain;
-  const auto given = [&](const char* option) { return reader.is_given(option); };
   if (!given("training.micro_batch_size"))
     config.training.micro_batch_size =
         largest_divisor(config.training.batch_size, config.training.micro_batch_size);

@@ -422,9 +422,6 @@ const Case tasks[] = {
      "--set data.length_schedule={0: 16, 9223372036854775807: 32}: training.batch_size 4, "
      "data.sequence_length 32 and the steps make about 1.2e+21 tokens; expected at most 1e+18: "
      "lower them"},
-    {"no_warm_up_at_all", FINETUNE "schedule.warmup_share=null",
-     "--set schedule.warmup_share=null: schedule.warmup_steps and schedule.warmup_share are both "
-     "null; give one of them"},
     {"masks_of_a_task", FINETUNE "masking.probability=0.3",
      "masking.probability is for pretraining; a task has examples: leave it out"},
     {"words_that_a_task_does_not_mask", FINETUNE "masking.whole_word=true",

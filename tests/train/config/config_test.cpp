@@ -415,6 +415,12 @@ TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
   EXPECT_EQ(config.schedule.warmup_share, std::nullopt);
 }
 
+TEST(ConfigText, ATaskToldOfNoWarmUpTakesThatOfPretraining) {
+  const RunConfig config = read("{task: {kind: tokens}, schedule: {warmup_share: null}}");
+  EXPECT_EQ(config.schedule.warmup_steps, std::nullopt);
+  EXPECT_EQ(config.schedule.warmup_share, std::nullopt);
+}
+
 TEST(ConfigText, EpochsAreRoundedUpToWholeSteps) {
   RunConfig config = read("training: {epochs: 1.5, batch_size: 32}");
   EXPECT_EQ(total_steps(config.training, 100), 5) << "150 sequences";
