@@ -69,11 +69,12 @@ class Inputs {
     corpus.tokenizer = tokenizer_;
     corpus.token_folder = folder_;
     corpus.tokenizer_folder = tokenizer_place(spec).value_or(fs::path());
+    const auto cache = make_shard_cache();
     const auto source = [&](Set set) {
       const fs::path own = folder_ / name_of(set);
       return CorpusSource{
           "", std::nullopt,
-          std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder_)))};
+          std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder_), cache))};
     };
     corpus.train.push_back(source(Set::train));
     corpus.validation.push_back(source(Set::validation));
