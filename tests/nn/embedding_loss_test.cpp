@@ -10,6 +10,7 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/named.h"
+#include "tests/support/random.h"
 
 namespace nystrom::testing {
 namespace {
