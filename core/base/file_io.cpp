@@ -186,7 +186,7 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::reserve(std::int64_t bytes) {
-  const int error = bytes > 0 ? ::posix_fallocate(descriptor_.get(), 0, bytes) : 0;
+  const int error = ::posix_fallocate(descriptor_.get(), 0, bytes);  // EINVAL for no bytes, too
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL || error == ENOSYS) return;
   errno = error;
   require_success(false, path_, "cannot reserve its space");

@@ -133,7 +133,7 @@ NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, SumOf<T> alpha, St
   }
   for (; j + lanes <= N; j += lanes)
     register_tile<T, R, 1>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
-  if (j < N) narrow_tile<T, R>(N - j, K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
+  narrow_tile<T, R>(N - j, K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
 }
 
 /// Most pairs of a row of a that are copied into order.

@@ -97,6 +97,8 @@ TEST(CpuQuota, IsThatOfTheGroupAndThoseAroundIt) {
   EXPECT_EQ(quota_with({}), std::numeric_limits<double>::infinity());
   EXPECT_EQ(quota_with({{v2 + "cpu.max", "max 100000\n"}}),
             std::numeric_limits<double>::infinity());
+  EXPECT_EQ(quota_with({{v2 + "cpu/cpu.cfs_period_us", "100000\n"}}),
+            std::numeric_limits<double>::infinity());
   EXPECT_EQ(quota_with({{v2 + "cpu.max", "150000 100000\n"}}), 1.5);
   EXPECT_EQ(quota_with({{"proc/self/cgroup", "0::/a/b\n"},
                         {v2 + "a/cpu.max", "200000 100000\n"},

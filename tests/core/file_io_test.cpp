@@ -1,6 +1,7 @@
 #include "core/base/file_io.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,25 @@ TEST(OutputFile, IsWrittenWithoutStandardInput) {
   const testing::ClosedInput closed;
   write_text_file(folder / "file", "text");
   EXPECT_EQ(read_bytes(folder / "file"), "text");
+}
+
+TEST(OutputFile, IsForEveryoneWhomTheUmaskAllows) {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  write_text_file(folder / "file", "text");
+  ::umask(before);
+  EXPECT_EQ(std::filesystem::status(folder / "file").permissions(), std::filesystem::perms(0666));
+}
+
+TEST(OutputFile, ReservesNoBytes) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(input_error([&] { OutputFile(folder / "file").reserve(0); }), "no error");
+}
+
+TEST(SyncFolder, NamesAFolderThatIsAbsent) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(input_error([&] { sync_folder(folder / "absent"); }),
+            (folder / "absent").string() + ": cannot open the folder: No such file or directory");
 }
 
 TEST(InputFile, IsReadAndClosedWithoutStandardInput) {

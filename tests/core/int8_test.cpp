@@ -58,6 +58,12 @@ TEST(Int8Test, ZeroStaysZero) {
             (std::vector{0.0, 0.0}));
 }
 
+/// Halves are rounded to even: 253.5 to 254, and the zero point 1.5 to 2, 256 steps in all.
+TEST(Int8Test, TheLastStepIs255) {
+  EXPECT_EQ(round_to_uint8(Tensor::from(std::vector{-1.5F, 253.5F}, {2})).to_doubles(),
+            (std::vector{-2.0, 253.0}));
+}
+
 TEST(Int8Test, ARowBelowTheNormalNumbersIsZeros) {
   const Int8Rows rows = to_int8_rows(Tensor::from(std::vector<float>{1e-44F, -1e-44F}, {1, 2}));
   EXPECT_EQ(rows.values, (std::vector<std::int8_t>{0, 0}));

@@ -43,15 +43,29 @@ TEST(NewFolder, RemovesOnlyLeftoversOfItsOwn) {
   EXPECT_TRUE(fs::is_empty(parent / "new"));
 }
 
+/// The message of the Error that f throws where nothing can be opened.
+template <class F>
+std::string message_without_descriptors(const F& f) {
+  rlimit before{};
+  EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string message = testing::message_of(f);
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  return message;
+}
+
+TEST(NewFolder, SaysWhyItCannotBeLocked) {
+  const TemporaryFolder parent;
+  EXPECT_EQ(message_without_descriptors([&] { NewFolder folder(parent / "new"); }),
+            (parent / "new").string() + ": cannot lock: Too many open files");
+  EXPECT_TRUE(fs::is_empty(parent.path()));
+}
+
 TEST(FreePlace, NamesAFolderThatCannotBeOpened) {
   const TemporaryFolder folder;
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{0, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const std::string message = testing::message_of([&] { require_empty_target(folder.path()); });
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(message, folder.path().string() + ": cannot open the folder: Too many open files");
+  EXPECT_EQ(message_without_descriptors([&] { require_empty_target(folder.path()); }),
+            folder.path().string() + ": cannot open the folder: Too many open files");
 }
 
 TEST(FreePlace, IsNoLinkToNowhere) {

@@ -28,6 +28,13 @@ TEST(ProgressLine, WithoutDetails) {
             "text 2/2 [####################] 0:00 left");
 }
 
+TEST(Progress, KnowsNoTimeBeforeTheFirstStep) {
+  std::string shown;
+  Log log(false, [&](const std::string& line) { shown = line; });
+  Progress("step", 5, 20, log).update(5, "", true);
+  EXPECT_EQ(shown, "step 5/20 [#####...............] 0:00 left");
+}
+
 /// Of the steps that are left, each does a thousand times the work of those before.
 TEST(Progress, TheTimeLeftFollowsTheWork) {
   std::string shown;

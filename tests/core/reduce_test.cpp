@@ -79,6 +79,16 @@ TEST(SegmentMeans, OfAMillionRowsAreAsExactAsOfFew) {
   }
 }
 
+TEST(SegmentMeans, OfManyRowsAreWrittenInTheirPlaceAlone) {
+  const Tensor x = Tensor::full({1, 2048, 3}, 2, DType::f32);
+  Tensor both = Tensor::full({2, 1, 3}, 7, DType::f32);
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    kernels::segment_means(x, {}, both.slice(0, 0, 1));
+    EXPECT_EQ(elements(both), (Values{2, 2, 2, 7, 7, 7})) << name_of(level);
+  }
+}
+
 TEST(SumMiddle, OfBf16IsSummedInF32) {
   // A sum in bf16 would stop at 256.
   const Tensor x = Tensor::full({1, 5000, 1}, 1, DType::bf16);
