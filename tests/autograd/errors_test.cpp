@@ -82,6 +82,7 @@ TEST(OpErrors, Attention) {
       {[] { softmax(x(2, 0)); },
        "softmax: needs a last axis of at least one element, got shape [2, 0]"},
       {call(x(2, 3), k, k), "attention: queries are [2, 3], expected [b, h, n, d]"},
+      {call(q, x(2, 5, 4), k), "attention: keys are [2, 5, 4], expected [b, h, n, d]"},
       {call(q, x(1, 2, 5, 6), k),
        "attention: queries [1, 2, 3, 4] and keys [1, 2, 5, 6] do not match"},
       {call(q, k, x(1, 2, 6, 4)),
@@ -188,6 +189,11 @@ TEST(OpErrors, Shapes) {
       {[] { sum(x(2, 3), 2); }, "axis 2 does not exist in shape [2, 3]"},
       {[] { mean(x(2, 0), 1); }, "mean: nothing to average"},
   });
+}
+
+TEST(RotaryTable, MayBeEmptyAndWide) {
+  EXPECT_EQ(rotary_table(0, 4, 100).shape(), (Shape{0, 2, 2}));
+  EXPECT_EQ(rotary_frequencies(1 << 20, 100).size(), 1U << 19);
 }
 
 TEST(OpErrors, SizesBeyond64Bits) {

@@ -135,6 +135,15 @@ TEST(CrossEntropy, AnIgnoredRowOfNanHasNoGradient) {
   EXPECT_NEAR(gradient[4], -0.755, 1e-3);
 }
 
+/// Z = Aᵀ / c of the identity, whose columns both sum to c = 1. All of dc goes to column 0, as in
+/// the kernels for GPUs.
+TEST(PseudoInverseIterative, IsScaledByTheFirstOfEqualColumns) {
+  const Var a = Var::leaf(Tensor::from(std::vector<double>{1, 0, 0, 1}, {2, 2}));
+  Tape tape;
+  tape.backward(sum(pseudo_inverse_iterative(a, 0)));
+  EXPECT_EQ(a.grad().to_doubles(), (std::vector<double>{-1, 1, -1, 1}));
+}
+
 TEST(PseudoInverseExact, OfNanIsNan) {
   const Tensor a = Tensor::from(std::vector<double>{NAN, 0, 0, 1}, {2, 2});
   for (const double value : pseudo_inverse_exact(a).value().to_doubles())

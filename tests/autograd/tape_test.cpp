@@ -249,6 +249,18 @@ TEST(Tape, AVarUsedTwiceCollectsBothGradients) {
   for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(element(x.grad(), i), 4 * element(x.value(), i));
 }
 
+/// The seed is one number in memory. A part of it is the first gradient of h, and nobody else's
+/// when the second one comes.
+TEST(Tape, NothingIsAddedToARepeatedNumber) {
+  const Var x = leaf({2, 2}, 1);
+  Tensor seed = Tensor::full({1, 1}, 1, DType::f64);
+  seed = seed.expand({4, 2});
+  Tape tape;
+  const Var h = 1 * x, squares = square(h);
+  tape.backward(concat({squares, transpose(h, 0, 1)}, 0), std::move(seed));
+  for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(element(x.grad(), i), 2 * element(x.value(), i) + 1);
+}
+
 TEST(Tape, WhatDoesNotLeadToTheLossIsSkipped) {
   const Var x = leaf({1}, 1), unused = leaf({1}, 2);
   Tape tape;
