@@ -63,7 +63,7 @@ Var Embeddings::embed_features(const ModelInput& input, const Ragged& batch) con
   std::int64_t begin = 0;
   for (const std::int64_t count : batch.counts()) {
     parts.push_back(*class_token_);
-    if (count > 1) parts.push_back(slice(rows, 0, begin, begin + count - 1));
+    parts.push_back(slice(rows, 0, begin, begin + count - 1));
     begin += count - 1;
   }
   const Var x = concat(parts, 0);

@@ -155,6 +155,25 @@ TEST(ReplacedTokens, AnotherStepDrawsOtherTokens) {
   EXPECT_EQ(losses.size(), 4U);
 }
 
+TEST(ReplacedTokens, ALogitOfZeroJudgesATokenToBeTheOriginal) {
+  const auto model = model_that_draws_5();
+  const std::string out = "discriminator_predictions.dense_prediction.";
+  model->parameters().set(out + "weight", Tensor::zeros({1, 8}, DType::f64));
+  model->parameters().set(out + "bias", Tensor::zeros({1}, DType::f64));
+  const ReplacedTokensOutput judged = model->replaced_tokens(input(), labels(), scale, run_of());
+  EXPECT_EQ(judged.found, 0);
+  EXPECT_EQ(judged.right, 16 - judged.replaced);
+}
+
+/// Both encoders train the tables, so that no gradient is final before the last.
+TEST(ReplacedTokens, ItsGradientsAreFinalAtTheEndAlone) {
+  const auto model = make_model(config_of(), DType::f64);
+  RunContext run = run_of(true);
+  run.gradients_final = [](std::int64_t place) { ADD_FAILURE() << place; };
+  Tape tape;
+  tape.backward(model->replaced_tokens(input(), labels(), scale, run).loss);
+}
+
 TEST(ReplacedTokens, TheGeneratorIsAQuarterAndSharesTheTables) {
   ModelConfig config = tiny_config();
   config.hidden_size = 48;

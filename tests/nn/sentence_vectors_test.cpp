@@ -73,7 +73,7 @@ TEST(SentenceVectors, DoNotDependOnPadding) {
 
 TEST(SentenceVectors, PassThroughTheLayersBehindThem) {
   ModelConfig config = tiny_config();
-  config.embedding.dense = {{6, Activation::relu}};
+  config.embedding.dense = {{5, Activation::relu}};
   config.embedding.projection = 3;
   config.embedding.projection_act = Activation::tanh;
   const auto model = make_model(config, DType::f64);
