@@ -209,9 +209,10 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table) {
   require_input(options.mask + options.random <= 1 + 1e-9,
                 "masking: mask {} and random {} are more than 1 together", options.mask,
                 options.random);
-  require_input(!options.span || (options.span->mean >= 1 && options.span->max >= 1),
-                "masking.span: mean {} and max {} are not at least 1",
-                options.span ? options.span->mean : 0, options.span ? options.span->max : 0);
+  if (options.span)
+    require_input(options.span->mean >= 1 && options.span->max >= 1,
+                  "masking.span: mean {} and max {} are not at least 1", options.span->mean,
+                  options.span->max);
   require_input(
       !options.whole_word || table.knows_words(),
       "masking.whole_word: this tokenizer does not say which tokens start a word; set it to "

@@ -78,8 +78,7 @@ TaskDataset TaskDataset::from(const TaskEncoder& encoder, const std::vector<Exam
 // ---- Features -----------------------------------------------------------------------------------
 
 void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
-                           std::int64_t sequence_length,
-                           const std::function<bool(std::int64_t)>& takes) {
+                           std::int64_t sequence_length, const std::function<bool()>& takes_next) {
   FeatureFile file(path);
   const std::string name = printable_path(path);
   const TaskTarget found = labelled == Labelled::for_parts ? TaskTarget::none
@@ -95,7 +94,7 @@ void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
                 name, printable_path(first.path()));
   require_same_width(file, first);
   for (std::int64_t i = 0; i < file.samples(); ++i) {
-    if (!takes(i)) continue;
+    if (!takes_next()) continue;
     const std::int64_t length = file.length(i), kept = std::min(length, sequence_length);
     EncodedSample sample;
     const auto at = static_cast<std::size_t>(i);
@@ -145,8 +144,7 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   TaskDataset data(task);
   std::int64_t number = 0;  // over all files
   for (const auto& path : paths)
-    data.add_file(path, labelled, sequence_length,
-                  [&](std::int64_t) { return source.takes(number++); });
+    data.add_file(path, labelled, sequence_length, [&] { return source.takes(number++); });
   if (data.target_ != TaskTarget::classes) return data;
   std::int64_t largest = 0;
   for (const EncodedSample& sample : data.samples_) largest = std::max(largest, sample.label);

@@ -111,7 +111,7 @@ class TaskDataset {
 
   void add(const TaskEncoder& encoder, Example&& example);
   void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length,
-                const std::function<bool(std::int64_t)>& takes);
+                const std::function<bool()>& takes_next);
   void add_bag(const Bag& bag, std::int64_t longest);
 
   /// Where a sample of features comes from.

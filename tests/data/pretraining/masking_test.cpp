@@ -365,6 +365,7 @@ TEST(Masking, RefusesRatesThatAreNone) {
   EXPECT_EQ(error({.mask = 0.95}), "masking: mask 0.95 and random 0.1 are more than 1 together");
   EXPECT_EQ(error({.span = SpanOptions{0.5, 10}}),
             "masking.span: mean 0.5 and max 10 are not at least 1");
+  EXPECT_EQ(error({.span = SpanOptions{1, 1}}), "no error");
   EXPECT_EQ(error({.span = SpanOptions{3, 0}}),
             "masking.span: mean 3 and max 0 are not at least 1");
   EXPECT_EQ(error({.whole_word = true}),

@@ -224,6 +224,8 @@ const BadFile bad_files[] = {
     {"no_object", classification, unchanged, "a.jsonl", "[1]\n",
      "DIR/a.jsonl:1: the line is a list, expected a JSON object; a file that is one JSON array "
      "ends in .json"},
+    {"no_object_in_an_array", classification, unchanged, "a.json", "[true]\n",
+     "DIR/a.json:1: the value is true or false, expected a JSON object"},
     {"missing_key", classification, unchanged, "a.jsonl", "{\"txt\": \"x\", \"label\": 1}\n",
      "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'; name the "
      "column by task.columns.text"},

@@ -223,6 +223,20 @@ TEST_F(FeatureFiles, BecomeBatches) {
   EXPECT_FALSE(batch.input.input_ids.defined());
 }
 
+TEST_F(FeatureFiles, GiveTheExamplesThatTheirSourceNames) {
+  for (const auto& [name, first] : {std::pair("a.h5", 0.0), std::pair("b.h5", 2.0)})
+    ArrayFile(folder_ / name)
+        .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
+        .add("values", H5T_IEEE_F64LE, {2}, {first, first + 1});
+  const ExampleSource source({(folder_ / "a.h5").string(), (folder_ / "b.h5").string()},
+                             [](std::int64_t number) { return number == 0 || number == 3; });
+  const TaskDataset data = TaskDataset::read_features(resolve_task({.kind = TaskKind::features}),
+                                                      source, Labelled::required, LabelSet(), 8);
+  const std::vector<std::int64_t> all{0, 1};
+  EXPECT_EQ(data.counts().samples, 2);
+  EXPECT_EQ(make_task_batch(data, all, all).labels.to_doubles(), (Values{0, 3}));
+}
+
 TEST_F(FeatureFiles, NumberTheirClasses) {
   ArrayFile(folder_ / "a.h5")
       .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
@@ -481,6 +495,18 @@ TEST_F(FeatureFiles, WithChunksThatUnpackToLessAreRefused) {
   EXPECT_EQ(error_with(std::string(12, '\0'), only_shuffled), refusal(12));
   EXPECT_EQ(error_with(std::string(12, '\0'), as_it_is), refusal(12));
   EXPECT_EQ(error_with("no stream", 0), refusal(0));
+}
+
+/// Eight runs of 32 bytes, and a reference without its length and distance.
+TEST_F(FeatureFiles, WithLzfThatEndsWithinAReferenceAreRefused) {
+  write_bytes(folder_ / "a.h5", read_bytes(testing::fixture_folder() / "tasks" / "lzf.h5"));
+  std::string chunk;
+  for (int i = 0; i < 8; ++i) chunk += '\x1f' + std::string(32, '\0');
+  constexpr unsigned only_lzf = 5;
+  store_chunk(folder_ / "a.h5", chunk + '\xe0', only_lzf);
+  EXPECT_EQ(error_in_dir([&] { read_sample(FeatureFile(folder_ / "a.h5"), 0); }),
+            "DIR/a.h5: 'features': the chunk at [0, 0, 0] unpacks to 0 bytes, expected 1024: the "
+            "file is damaged");
 }
 
 /// The library itself would read the new numbers by the structure of the file before.

@@ -165,6 +165,8 @@ TEST_F(PathfinderTest, WhatIsWrong) {
             "DIR/metadata/0.npy:2: DIR/imgs/0/sample_9.png: no such file");
   EXPECT_EQ(wrong("imgs/0 sample_0.png 0 1\nimgs/0 small.png 0 1\n"),
             "DIR/metadata/0.npy:2: the image is 2 x 2 pixels, those before it 3 x 2");
+  EXPECT_EQ(wrong("imgs/.. sample_0.png 0 1\n"),
+            "DIR/metadata/0.npy:1: 'imgs/../sample_0.png' lies outside of the data set's folder");
   EXPECT_EQ(wrong("\x93NUMPY\x01"),
             "DIR/metadata/0.npy:1: byte 1 is not UTF-8 (\\x93); if the file is Latin-1, convert "
             "it, as with iconv -f WINDOWS-1252 -t UTF-8");

@@ -326,6 +326,13 @@ TEST_F(TextReaderTest, NoPartOfALongBadDocumentIsHandedOut) {
   EXPECT_EQ(read.statistics[SkipReason::nul_byte].count, 1);
 }
 
+TEST_F(TextReaderTest, ALongBadDocumentRejectsNoneOfTheNextFile) {
+  write_bytes(folder_ / "a", "bad\xFF words");
+  write_bytes(folder_ / "b", "good words");
+  EXPECT_EQ(texts_of(read_files({folder_ / "a", folder_ / "b"}, Documents::files, 4)),
+            Texts{"good words"});
+}
+
 TEST_F(TextReaderTest, LineEndsAcrossBlocks) {
   // The block size is 256 KiB. CR and LF fall on both sides of a block's end, and a lone CR before
   // it.

@@ -100,12 +100,29 @@ TEST(SentencePieceJson, Normalizers) {
             (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase", "NFC",
                    "Precompiled", "Replace", "Strip"}));
   const Json& steps = file["normalizer"]["normalizers"];
-  EXPECT_EQ(steps[0]["pattern"]["Regex"].get<std::string>().substr(0, 30),
-            "[\\x{9}-\\x{D}\\x{1C}-\\x{20}\\x{85");
+  EXPECT_EQ(
+      steps[0]["pattern"]["Regex"],
+      "[\\x{9}-\\x{D}\\x{1C}-\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}-\\x{2029}"
+      "\\x{202F}\\x{205F}\\x{2581}\\x{3000}]+");
   EXPECT_EQ(steps[5]["pattern"]["Regex"].get<std::string>().substr(0, 30),
             "[\\x{300}-\\x{34E}\\x{350}-\\x{36F");
   EXPECT_EQ(steps[8]["precompiled_charsmap"].get<std::string>().size(), (237539u + 2) / 3 * 4);
   EXPECT_EQ(steps[8]["precompiled_charsmap"].get<std::string>().substr(0, 16), "ALQCAACEAAAAAACA");
+}
+
+/// A character with its marks is one: the key is a part of it, and its replacement that of all.
+TEST(Precompiled, ReplacesAGraphemeByItsShortestKey) {
+  const std::string charsmap = testing::charsmap(testing::one_key_trie(), std::string("a\0", 2));
+  const Json file =
+      json_of(testing::small_model() + testing::bytes_field(3, testing::bytes_field(2, charsmap)));
+  for (const Json& step : file["normalizer"]["normalizers"]) {
+    if (step["type"] != "Precompiled") continue;
+    AlignedText text("A\xCC\x81-A-\xCC\x81");
+    precompiled_normalizer(step["precompiled_charsmap"].get<std::string>(), "m")(text);
+    EXPECT_EQ(text.text(), "a-a-\xCC\x81");
+    return;
+  }
+  FAIL() << "there is no charsmap";
 }
 
 std::string normalized(const TrainedNormalizer& options, const std::string& text) {

@@ -184,6 +184,8 @@ const Case cases[] = {
      "model: merge 0 ('b' and 'a'): 'ba' is no piece of the vocabulary"},
     {"dropout", "/model", BPE "[], \"dropout\": 0.1}",
      "model.dropout: dropout of merges is not supported"},
+    {"dropout_type", "/model", BPE "[], \"dropout\": true}",
+     "model.dropout: got true, expected a number"},
     {"unigram_object", "/model", R"({"type": "Unigram", "vocab": {}})",
      "model.vocab: expected a list of pieces with scores"},
     {"unigram_empty", "/model", R"({"type": "Unigram", "vocab": []})",

@@ -260,6 +260,29 @@ TEST(AlignedText, WhatIsInsertedBeforeTrimmedTextLiesWhereItBegan) {
   EXPECT_EQ(std::pair(aligned.origin(0).begin, aligned.origin(0).end), std::pair(3U, 3U));
 }
 
+/// As in Hugging Face's library, where one block begins 256 characters late.
+TEST(BertNormalizer, SetsSpacesAroundIdeographs) {
+  const auto json = parse_json(
+      R"({"type": "BertNormalizer", "clean_text": false, "lowercase": false})", "t.json");
+  const TextNormalizer normalize = read_normalizer(JsonPart(json, "t.json"));
+  const auto is_set_apart = [&](char32_t c) {
+    std::string text;
+    append_utf8(text, c);
+    AlignedText aligned(text);
+    normalize(aligned);
+    return aligned.text() == " " + text + " ";
+  };
+  using Block = std::pair<char32_t, char32_t>;
+  for (const auto& [first, last] :
+       {Block{0x3400, 0x4DBF}, Block{0x4E00, 0x9FFF}, Block{0xF900, 0xFAFF},
+        Block{0x20000, 0x2A6DF}, Block{0x2A700, 0x2B81F}, Block{0x2B920, 0x2CEAF},
+        Block{0x2F800, 0x2FA1F}}) {
+    EXPECT_TRUE(is_set_apart(first) && is_set_apart(last)) << static_cast<std::uint32_t>(first);
+    EXPECT_FALSE(is_set_apart(first - 1) || is_set_apart(last + 1))
+        << static_cast<std::uint32_t>(first);
+  }
+}
+
 Strings split(const char* pattern, const char* behavior, const std::string& text) {
   const auto json = parse_json(R"({"type": "Split", "invert": false, "behavior": ")" +
                                    std::string(behavior) + R"(", "pattern": )" + pattern + "}",
