@@ -94,9 +94,9 @@ Finding examine_threads(const fs::path& root) {
   std::string text = fmt::format("{} on {} cores", num_threads(), cores());
   const double quota = cpu_quota(root), usable = std::min<double>(cores(), std::ceil(quota));
   if (std::isfinite(quota)) text += fmt::format(", of which this container may use {:g}", quota);
-  return judged("threads", num_threads() <= usable, text,
-                fmt::format("more threads than cores wait for each other: give --threads {}",
-                            std::max(1, static_cast<int>(usable))));
+  return judged(
+      "threads", num_threads() <= usable, text,
+      fmt::format("more threads than cores wait for each other: give --threads {:g}", usable));
 }
 
 Finding examine_load(const fs::path& root) {

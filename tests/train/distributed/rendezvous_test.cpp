@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/checksum.h"
 #include "tests/support/errors.h"
 
 namespace nystrom::testing {
@@ -45,6 +46,11 @@ class LocalSocket {
   ~LocalSocket() { ::close(descriptor_); }
   void send(const std::string& text) const {
     EXPECT_EQ(::send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
+  }
+  int receive_number() const {
+    int number = -1;
+    EXPECT_EQ(::recv(descriptor_, &number, sizeof number, MSG_WAITALL), sizeof number);
+    return number;
   }
 
  private:
@@ -86,6 +92,31 @@ std::vector<int> meet(
 
 TEST(Rendezvous, AllGetTheBytesOfTheFirst) {
   EXPECT_EQ(meet(4, next_port()), (std::vector<int>(4, 100)));
+}
+
+TEST(Rendezvous, AGreetingMayComeInPieces) {
+  const int port = next_port();
+  std::thread first([&] {
+    int number = 100;
+    EXPECT_EQ(message_of([&] {
+                share_from_first(place_of(0, 2, port),
+                                 std::as_writable_bytes(std::span(&number, 1)),
+                                 std::chrono::seconds(5));
+              }),
+              "");
+  });
+  const LocalSocket second(port, false);
+  const std::int32_t rank_and_size[] = {1, 2};
+  const std::string greeting =
+      "nystrom\2" +
+      std::string(reinterpret_cast<const char*>(rank_and_size), sizeof rank_and_size) +
+      text_checksum("run 7");
+  second.send(greeting.substr(0, 1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  second.send(greeting.substr(1));
+  EXPECT_EQ(second.receive_number(), 100);
+  second.send("\1");
+  first.join();
 }
 
 TEST(Rendezvous, StrangersAreIgnored) {

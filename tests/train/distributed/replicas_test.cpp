@@ -111,6 +111,22 @@ TEST(Replicas, SumsThatAreNotFiniteAreNotCompared) {
   EXPECT_EQ(skipped, 2);
 }
 
+/// Sums in the order of micro-batches are made at the end of the step.
+TEST(GradientSum, ReducesInTheLastBackwardPassAlone) {
+  Room room(1);
+  in_processes(room, [&](Communicator& c) {
+    const auto model = make_model(tiny_config(), DType::f64);
+    for (const bool deterministic : {false, true}) {
+      GradientSum sum(model->parameters(), c, {0, 0}, {.deterministic = deterministic});
+      RunContext run;
+      sum.begin(0, run);
+      EXPECT_FALSE(run.gradients_final);
+      sum.begin(1, run);
+      EXPECT_EQ(run.gradients_final != nullptr, !deterministic);
+    }
+  });
+}
+
 TEST(SlabBounds, AreEqualAndDivideNoMatrixOfMuon) {
   using Bounds = std::vector<std::int64_t>;
   EXPECT_EQ(slab_bounds(160, 4), (Bounds{0, 48, 80, 128, 160}));

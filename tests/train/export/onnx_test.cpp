@@ -11,6 +11,7 @@
 #include <set>
 
 #include "data/tokenizers/protobuf_reader.h"
+#include "tests/support/errors.h"
 #include "tests/support/program_test.h"
 #include "tests/train/export/export_fixture.h"
 
@@ -386,6 +387,15 @@ TEST_F(OnnxExportTest, SoftmaxHoldsForTheOnnxFileToo) {
   config.attention.kind = AttentionKind::softmax;
   write_onnx(*make_model(config, DType::f32), folder_.path());
   EXPECT_EQ(read_bytes(target() / "onnx/model.onnx"), read_bytes(folder_ / "model.onnx"));
+}
+
+TEST(OnnxGraph, RefusesTwoValuesOfOneName) {
+  const OnnxShape shape = {std::int64_t{2}};
+  OnnxGraph graph("graph", "");
+  const OnnxValue x = graph.input("x", OnnxType::f32, shape);
+  graph.output(graph("Relu", {x}), "y", shape);
+  EXPECT_EQ(message_of([&] { graph.output(graph("Abs", {x}), "y", shape); }),
+            "two values of the graph are named y");
 }
 
 TEST_F(OnnxExportTest, ARefusalComesBeforeAnyFile) {

@@ -148,6 +148,8 @@ TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
     if (entry.path().filename().string().starts_with("events.out.tfevents."))
       bytes = read_bytes(entry.path());
   }
+  EXPECT_EQ(bytes.substr(0, 12), std::string("\x18\0\0\0\0\0\0\0\xa3\x7fK\"", 12))
+      << "24 bytes, and the checksum of that, as in TensorFlow's own files";
   std::size_t at = 0, records = 0;
   while (at < bytes.size()) {
     std::uint64_t length = 0;

@@ -167,6 +167,8 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
        "--retrieval, --pairs and --classify for vectors; give one of them"},
       {"evaluate model --text a --split dev",
        "--split is for --retrieval; with --text leave it out"},
+      {"evaluate model --text a --document",
+       "--document says how --file is read; with --text leave it out"},
       {"evaluate model --text a --dimensions 3",
        "--dimensions is for --retrieval, --pairs and --classify; with --text leave it out"},
       {"evaluate model --classify a.tsv",

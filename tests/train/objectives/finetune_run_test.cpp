@@ -116,8 +116,11 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsDoNoStep) {
   EXPECT_EQ(summary.at("points")[1].at("runs")[1].at("run_dir"), "learning_rate=3e-3/seed-43");
   const std::string table = last_.out;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4) << table;
+  const fs::path unfinished = folder_ / "run" / "summary.json.tmp-0123456789abcdef";
+  write_bytes(unfinished, "a killed sweep left it");
   EXPECT_EQ(run(command).out, table);
   expect_says(last_.err, "run 4 of 4: run/learning_rate=3e-3/seed-43\nresuming at step 4\n");
+  EXPECT_FALSE(fs::exists(unfinished));
 }
 
 TEST_F(FinetuneTest, ASweepGoesOnBehindARunThatDiverges) {
@@ -156,11 +159,33 @@ TEST_F(FinetuneTest, OtherWeightsToStartFromAreRefused) {
               "evaluation: {every: 2}\n");
   run("finetune second.yaml --threads 1");
   run("finetune second.yaml --threads 1");
-  run("finetune run.yaml --threads 1 --set run_dir=base --set training.steps=40");
+  run("finetune run.yaml --threads 1 --set run_dir=base --set training.steps=40 --set "
+      "checkpoint.keep=9");
   expect_says(refusal("finetune second.yaml --threads 1"),
               "second: its checkpoints started from other weights, those that log.txt names; bring "
               "the files of model.from back as they were, or choose another run_dir\n");
   run("finetune second.yaml --threads 1 --set model.from=base/checkpoints/step-4");
+}
+
+TEST_F(FinetuneTest, ARunGoesOnWithoutTheWeightsThatItStartedFrom) {
+  configure_classification("steps: 2");
+  run("finetune run.yaml --threads 1 --set run_dir=base");
+  const auto checkpoint = [&](const char* run_dir, const char* step) {
+    return folder_ / run_dir / "checkpoints" / step;
+  };
+  fs::create_directory(folder_ / "first");
+  for (const char* file : {"config.json", "model.safetensors"})
+    fs::copy_file(checkpoint("base", "step-2") / file, folder_ / "first" / file);
+  std::string yaml = read_bytes(folder_ / "run.yaml");
+  yaml.replace(0, yaml.find('\n'), "model: {from: first, fresh_head: true}");
+  write_bytes(folder_ / "run.yaml", yaml);
+  train();
+  fs::remove(folder_ / "first" / "model.safetensors");
+  run("finetune run.yaml --threads 1 --set training.steps=4");
+  const auto start = [&](const char* step) {
+    return json::parse(read_bytes(checkpoint("run", step) / "state.json")).at("start");
+  };
+  EXPECT_EQ(start("step-4"), start("step-2"));
 }
 
 TEST_F(FinetuneTest, PointsThatDifferInPunctuationHaveFoldersOfTheirOwn) {

@@ -124,6 +124,10 @@ TEST_F(FinetuneTest, LearnsClassesOfFeatures) {
   const json guesses = predicted("dev.h5");
   ASSERT_EQ(guesses.size(), 64u);
   EXPECT_TRUE(guesses[0][0].at("label") == "0" || guesses[0][0].at("label") == "1") << guesses[0];
+  run("report run --quiet --threads 1");
+  const std::string page = read_bytes(folder_ / "run" / "report.html");
+  expect_says(page, "64 examples of the validation data.");
+  expect_hides(page, "the 20 wrong predictions");
 }
 
 TEST_F(FinetuneTest, LearnsNumbersOfFeatures) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace nystrom {
 namespace {
@@ -24,6 +26,14 @@ TEST(Bench, MeasuresTheSemanticsOfTransformersAtAnyLength) {
   BenchOptions options = tiny(8);
   options.overrides = {"model.attention.semantics=transformers"};
   EXPECT_NO_THROW(run_bench(options));
+}
+
+TEST(Bench, NamesTheSlowestKernelsFirst) {
+  BenchOptions options = tiny(8);
+  options.profile = true;
+  const auto kernels = run_bench(options).kernels;
+  EXPECT_GT(kernels.size(), 5U);
+  EXPECT_TRUE(std::ranges::is_sorted(kernels, std::greater{}, &BenchResult::KernelTime::seconds));
 }
 
 TEST(Bench, TheMemoryOfALengthIsItsOwn) {

@@ -1,6 +1,8 @@
 // nystrom doctor on this machine and on simulated ones.
 #include "train/plan/doctor.h"
 
+#include <dnnl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,6 +39,12 @@ TEST_F(Doctor, PrintsALineAFinding) {
   for (const std::string& name : all_names) expect_says(outcome.out, " " + name + " ");
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'),
             static_cast<std::ptrdiff_t>(std::size(all_names)));
+}
+
+TEST_F(Doctor, NamesTheLoadedOneDnn) {
+  const dnnl_version_t* loaded = dnnl_version();
+  EXPECT_EQ(line_of(examine_libraries(), "oneDNN"),
+            fmt::format("ok {}.{}.{}", loaded->major, loaded->minor, loaded->patch));
 }
 
 TEST_F(Doctor, PrintsOneObject) {

@@ -39,6 +39,23 @@ TEST(MatrixStudy, RawScoresAreExactFromTheirRankOn) {
             "give all of it");
 }
 
+TEST(MatrixStudy, WritesAnExampleWhoseFirstRowIsExact) {
+  MatrixStudyOptions o;
+  o.d_model = 2, o.length = 5;
+  const std::vector<double> s =
+      study_matrix(ScoreKernel::raw, study_rows(o, 0, "queries"), study_rows(o, 0, "keys"))
+          .to_doubles();
+  std::string row, zeros;
+  for (std::size_t i = 0; i < 5; ++i) {
+    row += fmt::format("{:>9.4f}", s[i]);
+    zeros += "   0.0000";
+  }
+  const std::string text = study_matrices({}).text;
+  expect_says(text, "S = Q Kᵀ\n" + row + "\n");
+  expect_says(text, "approximation\n" + row + "\n");
+  expect_says(text, "difference\n" + zeros + "\n");
+}
+
 double relative_error(const MatrixStudyOptions& o, LandmarkRule rule, Inverse inverse,
                       std::int64_t count, std::int64_t trial) {
   const Tensor q = study_rows(o, trial, "queries"), k = study_rows(o, trial, "keys"),

@@ -8,8 +8,10 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "tests/support/random.h"
 #include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
+#include "train/state/optimizer_files.h"
 
 namespace nystrom::testing {
 namespace {
@@ -44,6 +46,18 @@ class CheckpointTest : public ::testing::Test {
   }
   std::vector<std::string> passed_over_;
 };
+
+TEST_F(CheckpointTest, ARangeOfTheOptimizersStateIsRead) {
+  ParameterStore store;
+  for (const char* name : {"a", "b"}) Scope(store).parameter(name, {16});
+  const Tensor moments = random_normal({32}, 1).cast(DType::f32);
+  write_safetensors(temporary_ / "optimizer.safetensors",
+                    tensors_of(store, {0, 32}, {{"moment1", moments}}));
+  write_bytes(temporary_ / checkpoint_manifest, R"({"files": {"optimizer.safetensors": {}}})");
+  const Tensor own = Tensor::zeros({16}, DType::f32);
+  read_optimizer_files(temporary_.path(), store, {16, 32}, {{"moment1", own}});
+  EXPECT_EQ(own.to_doubles(), moments.slice(0, 16, 32).to_doubles());
+}
 
 TEST_F(CheckpointTest, TheNewestIsFound) {
   EXPECT_EQ(newest(), std::nullopt);
