@@ -54,6 +54,38 @@ std::vector<Runtime> runtimes_of(const fs::path& folder) {
   return runtimes;
 }
 
+/// The results at the masked tokens of a batch of texts.
+MaskedLmOutput masked_lm_of(const Runtime& runtime, const Batch& batch) {
+  if (!runtime.int8) return runtime.model->masked_lm(batch.input, batch.labels, 1, {});
+  // A file in int8 rounds by the range of all rows, and by that of padding too.
+  const auto& offsets = batch.input.offsets;
+  std::vector<Var> logits;
+  std::vector<std::int64_t> labels;
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const auto own = [&](const Tensor& x) {
+      return x.defined() ? x.slice(0, offsets[s], offsets[s + 1]).contiguous() : x;
+    };
+    const Tensor of_rows = own(batch.labels);
+    std::vector<std::int64_t> masked;
+    for (std::int64_t i = 0; i < of_rows.numel(); ++i) {
+      const std::int64_t label = of_rows.data<std::int64_t>()[i];
+      if (label == ignore_index) continue;
+      masked.push_back(i);
+      labels.push_back(label);
+    }
+    const ModelInput input{.input_ids = own(batch.input.input_ids),
+                           .token_type_ids = own(batch.input.token_type_ids),
+                           .offsets = {0, of_rows.numel()}};
+    logits.push_back(
+        gather_rows((*runtime.model)(input).logits, Tensor::from(masked, {std::ssize(masked)})));
+  }
+  const Shape targets{std::ssize(labels)};
+  MaskedLmOutput out{
+      {}, Tensor::empty(targets, DType::i64), Tensor::from(labels, targets), concat(logits, 0)};
+  out.loss = cross_entropy(out.logits, out.labels, 1, out.predictions);
+  return out;
+}
+
 /// Sums over the targets of one runtime.
 struct Sums {
   double loss = 0, correct = 0, same = 0;
@@ -74,7 +106,7 @@ ExportScores score_text(const fs::path& folder, const MaskedSamples& samples,
     scores.targets += batch->targets;
     Tensor ours;
     for (std::size_t i = 0; i < runtimes.size(); ++i) {
-      const MaskedLmOutput out = runtimes[i].model->masked_lm(batch->input, batch->labels, 1, {});
+      const MaskedLmOutput out = masked_lm_of(runtimes[i], *batch);
       if (i == 0) ours = out.predictions;
       sums[i].loss += out.loss.value().item();
       sums[i].correct += static_cast<double>(count_equal(out.predictions, out.labels));

@@ -31,7 +31,8 @@ struct ExportScores {
 
 /// Scores the exported model at `folder`. For a folder that names transformers' own class,
 /// transformers is computed by this program in semantics transformers, every row padded as there.
-/// For a folder with an int8 file this program rounds as that file does, in batches of eight.
+/// For a folder with an int8 file this program rounds as that file does: a text's sequences one by
+/// one, a task's in batches of eight of one length.
 using ExportScoring = std::function<ExportScores(const std::filesystem::path& folder, Log& log)>;
 
 /// Reads the data that an export of `source` is scored on, before the folder is written: a mistake

@@ -10,10 +10,12 @@
 #include <numeric>
 #include <set>
 
+#include "autograd/ops.h"
 #include "data/tokenizers/protobuf_reader.h"
 #include "tests/support/errors.h"
 #include "tests/support/program_test.h"
 #include "tests/train/export/export_fixture.h"
+#include "train/objectives/evaluation.h"
 
 namespace nystrom::testing {
 namespace {
@@ -371,6 +373,27 @@ TEST_F(OnnxExportTest, Int8ComesWithTheChangeOfTheResults) {
   EXPECT_NE(scores[1]["loss"], scores[0]["loss"]);
   EXPECT_NEAR(scores[1]["loss"].get<double>(), scores[0]["loss"].get<double>(), 0.1);
   EXPECT_TRUE(scores[1].contains("accuracy"));
+}
+
+/// The range that a file rounds by is that of all rows, though the loss is of the masked ones.
+TEST_F(OnnxExportTest, Int8IsMeasuredOfAllRows) {
+  ModelConfig config = masked_lm_config();
+  config.max_position_embeddings = 24;  // one sequence
+  const ModelFolder folder = write_model_with_tokenizer(config);
+  write_bytes(folder_ / "text.txt", "The boats left with the tide, and nine came back.\n");
+  run("export source target --onnx int8 --text text.txt --quiet --json");
+  const double reported = nlohmann::json::parse(last_.out)["scores"][1]["loss"];
+
+  TextSamples text(folder, {(folder_ / "text.txt").string()}, {});
+  text.tokenize(log_);
+  const Batch batch = evaluation_batches(text.samples, {1, 1}).next().value();
+  const auto model =
+      load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference);
+  round_to_int8(*model);
+  const Var loss = cross_entropy((*model)(batch.input).logits, batch.labels);
+  EXPECT_NEAR(reported, loss.value().item(), 1e-5);
+  EXPECT_NE(model->masked_lm(batch.input, batch.labels, 0, {}).loss.value().item(),
+            loss.value().item());
 }
 
 TEST_F(OnnxExportTest, WithoutDataNoChangeIsMeasuredAndTheProgramSaysSo) {
