@@ -63,7 +63,8 @@ TokenAttention linformer_attention(const Scope& scope, const ModelConfig& config
 /// two smaller rotations, about as many in all. Only tokens are hashed, so results do not depend on
 /// padding or on the other samples of the batch. The rotations of a layer follow from random_seed
 /// and its name, and are never redrawn (the paper draws them at each step). Hashes are constants
-/// without gradients. The CPU sorts. Scores are kept: O(n · num_hashes · bucket_size) memory.
+/// without gradients. The CPU sorts. Scores are kept: O(n · num_hashes · min(n, bucket_size))
+/// memory.
 TokenAttention reformer_attention(const Scope& scope, const ModelConfig& config);
 
 }  // namespace nystrom

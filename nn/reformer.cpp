@@ -200,7 +200,9 @@ Var attend_within_buckets(const Hashing& by, const Var& queries_in, const Var& v
   const Device device = queries_in.value().device();
   const Var q = cast(queries_in, exact), v = cast(values_in, exact);
   const std::int64_t b = q.dim(0), h = q.dim(1), n = q.dim(2), d = q.dim(3), width = v.dim(3),
-                     rounds = by.rounds, chunk = by.chunk;
+                     rounds = by.rounds;
+  // A shorter sequence fills its one chunk. Its hash is the same.
+  const std::int64_t chunk = std::clamp<std::int64_t>(n, 1, by.chunk);
   const Plan plan = make_plan(b * h, n, rounds, chunk, buckets_of(by, q.value()));
   const std::int64_t groups = b * h * rounds * plan.chunks, tokens = b * h * n;
   const auto index = [&](const std::vector<std::int64_t>& rows) {

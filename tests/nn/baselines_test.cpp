@@ -200,6 +200,18 @@ TEST(Reformer, OfOneChunkIsExactAttentionToOthers) {
   }
 }
 
+/// The memory of scores is that of the sequence where it is shorter than a chunk.
+TEST(Reformer, MakesNoChunkLongerThanTheSequence) {
+  Block block(6);
+  AttentionInputs in = block.inputs();
+  in.keys = in.queries;
+  const auto with_chunks_of = [&](std::int64_t size) {
+    block.config.attention.bucket_size = size;
+    return (*block.method(AttentionKind::reformer))(in).value().contiguous().to_doubles();
+  };
+  EXPECT_EQ(with_chunks_of(65536), with_chunks_of(6));
+}
+
 TEST(Reformer, LeavesATokenAloneWithItself) {
   Block block(1);
   AttentionInputs in = block.inputs();

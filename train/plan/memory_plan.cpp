@@ -331,7 +331,7 @@ double attention_products(const ModelConfig& model, AttentionKind kind, double s
     /// Each query sees two chunks of keys, which are queries too: their projection is left out. The
     /// hash has as many directions as there are chunks.
     case AttentionKind::reformer: {
-      const auto bucket = static_cast<double>(config.bucket_size);
+      const double bucket = std::min(static_cast<double>(config.bucket_size), length);
       const double round = 4 * bucket + length / bucket;
       return values * (static_cast<double>(config.num_hashes) * round - hidden);
     }
