@@ -336,6 +336,9 @@ struct ModelConfig {
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
+/// f32 has all powers of it that rotations take, and their products with places.
+inline constexpr Range rotation_base = between(1e-12, 1e12);
+
 template <class V>
 void fields(V& v, ModelConfig& c) {
   v(c.vocab_size, "vocab_size",
@@ -352,8 +355,9 @@ void fields(V& v, ModelConfig& c) {
   v(c.hidden_dropout_prob, "hidden_dropout_prob",
     "dropout after the embeddings and before each residual", below_one);
   v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation",
-    positive_in_f32);
-  v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
+    between(positive_in_f32.lower, 1));
+  v(c.initializer_range, "initializer_range", "standard deviation of fresh weights",
+    between(0, 1000));
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
   v(c.final_norm, "final_norm", "normalise the last layer's output, as models with norm: pre do");
   v(c.first_attention_norm, "first_attention_norm",
@@ -370,9 +374,9 @@ void fields(V& v, ModelConfig& c) {
   v(c.positions, "positions",
     "absolute: learned embeddings of the place in the row; skip_padding: of the place among tokens "
     "other than padding, as RoBERTa; rope: queries and keys rotated by their places; none");
-  v(c.rope_theta, "rope_theta", "rope: base of the angles' periods", positive);
+  v(c.rope_theta, "rope_theta", "rope: base of the angles' periods", rotation_base);
   v(c.local_rope_theta, "local_rope_theta", "rope_theta of layers with a window; null: the same",
-    positive);
+    rotation_base);
   v(c.position_offset, "position_offset",
     "row of the position table that the first position reads (BERT: 0)", between(0, 1'000'000));
   v(c.embedding_size, "embedding_size",

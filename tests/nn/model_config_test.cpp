@@ -135,7 +135,16 @@ const Case unbuildable[] = {
     {"Dropout", [](C& c) { c.hidden_dropout_prob = 1; },
      "hidden_dropout_prob is 1; expected a number at least 0 and below 1"},
     {"Epsilon", [](C& c) { c.layer_norm_eps = 0; },
-     "layer_norm_eps is 0; expected a number at least 1e-37"},
+     "layer_norm_eps is 0; expected a number between 1e-37 and 1"},
+    {"BeyondF32",
+     [](C& c) {
+       c.layer_norm_eps = c.initializer_range = c.rope_theta = 1e300, c.local_rope_theta = 1e-60;
+       make_modern(c);
+     },
+     "layer_norm_eps is 1e+300; expected a number between 1e-37 and 1\n"
+     "initializer_range is 1e+300; expected a number between 0 and 1000\n"
+     "rope_theta is 1e+300; expected a number between 1e-12 and 1000000000000\n"
+     "local_rope_theta is 1e-60; expected a number between 1e-12 and 1000000000000"},
     {"Iterations", [](C& c) { c.attention.inverse_iterations = 1001; },
      "attention.inverse_iterations is 1001; expected a whole number between 0 and 1000"},
     {"Landmarks", [](C& c) { c.attention.num_landmarks = 600; },

@@ -109,8 +109,8 @@ void read_rope_parameters(const Reader& reader, ModelConfig& config) {
                               json_fields::shown(kind)));
     const json theta = options.value("rope_theta", json());
     if (theta.is_null()) continue;
-    if (!theta.is_number() || !positive.contains(theta.get<double>()))
-      reader.fail_type(where + ".rope_theta", "a number greater than 0", theta);
+    if (!theta.is_number() || !rotation_base.contains(theta.get<double>()))
+      reader.fail_type(where + ".rope_theta", describe(rotation_base, false), theta);
     if (type == "full_attention")
       config.rope_theta = theta.get<double>();
     else
@@ -143,8 +143,8 @@ void read_modernbert(Reader& reader, ModelConfig& config) {
                 fmt::format("is {}, and local_attention is {}; set local_attention to the width "
                             "that the model was trained with, and remove sliding_window",
                             *half, config.attention.window.value_or(0)));
-  reader(config.rope_theta, "global_rope_theta", "", positive);
-  reader(config.local_rope_theta, "local_rope_theta", "", positive);
+  reader(config.rope_theta, "global_rope_theta", "", rotation_base);
+  reader(config.local_rope_theta, "local_rope_theta", "", rotation_base);
   read_rope_parameters(reader, config);
   if (!config.local_rope_theta) config.local_rope_theta = config.rope_theta;
   read_window_layers(reader, config);
