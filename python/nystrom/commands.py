@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     model: ModelLike,
+    /,
     data: Any = None,
     *,
     pairs: Any = None,
@@ -171,6 +172,7 @@ def search(
 
 def convert(
     model: ModelLike,
+    /,
     folder: str | os.PathLike[str],
     *,
     landmarks: int = 64,
@@ -189,7 +191,8 @@ def convert(
     nystrom.pretrain, the result's `text` has the masked-LM loss before and after, and the landmarks
     that each layer needs.
     """
-    layers = [keep_exact] if hasattr(keep_exact, "__index__") else keep_exact
+    layers = keep_exact.tolist() if hasattr(keep_exact, "tolist") else keep_exact
+    layers = [layers] if hasattr(layers, "__index__") else layers
     exact = layers if isinstance(layers, str) else ",".join(map(str, layers))
     folder = new_folder(folder)
     options = overrides(sections)
@@ -259,6 +262,7 @@ def check(
 
 def approximation(
     model: ModelLike,
+    /,
     texts: Any,
     *,
     sequences: int = 4,

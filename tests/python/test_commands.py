@@ -230,6 +230,16 @@ def test_a_model_is_converted(exact, tmp_path):
     assert nystrom.load(tmp_path / "longer").config["max_position_embeddings"] == 64
 
 
+def test_layers_are_an_array_and_the_section_model_is_one_of_the_sections(exact, tmp_path):
+    options = {"attention": {"inverse": "identity"}}
+    nystrom.convert(exact, tmp_path / "one", landmarks=4, keep_exact=np.array([0]), model=options)
+    attention = nystrom.load(tmp_path / "one").config["nystrom"]["attention"]
+    assert (attention["layers"], attention["inverse"]) == ({"0": "softmax"}, "identity")
+    nystrom.convert(exact, tmp_path / "none", landmarks=4, keep_exact=np.array([], int))
+    assert nystrom.approximation(tmp_path / "one", CORPUS, model=options)
+    assert nystrom.evaluate(tmp_path / "one", CORPUS, model=options)
+
+
 def test_a_model_is_extended(trained, tmp_path):
     found = nystrom.extend(trained, tmp_path / "longer", length=64, landmarks=8)
     assert found == {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <span>
 
 #include "core/base/file_io.h"
 #include "core/base/interruption.h"
@@ -285,15 +287,12 @@ void require_kept(const std::vector<std::string>& overrides, const ModelConfig& 
   now.model = after;
   std::map<std::string, std::string> values;
   for (const auto& [option, value] : option_values(old)) values[option] = value;
-  for (const auto& [option, value] : option_values(now)) {
-    const std::string& asked = values[option];
-    if (asked == value) continue;
-    for (const std::string& given : overrides) {
-      const std::string name = given.substr(0, given.find('='));
-      require_input(option != name && !option.starts_with(name + "."),
+  for (const std::string& given : overrides) {
+    const std::set<std::string> named = options_in(std::span(&given, 1));
+    for (const auto& [option, value] : option_values(now))
+      require_input(!named.contains(option) || values[option] == value,
                     "--set {}: the command sets {} itself, to {}; use its own options",
                     printable(given, 80), option, printable(value, 40));
-    }
   }
 }
 

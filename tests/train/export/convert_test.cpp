@@ -220,6 +220,9 @@ TEST_F(ConvertTest, RefusesOptions) {
   expect_error("exact turned --landmarks 4 --set model.attention.num_landmarks=8",
                "--set model.attention.num_landmarks=8: the command sets "
                "model.attention.num_landmarks itself, to 4; use its own options");
+  expect_error("exact turned --landmarks 4 --set 'model={attention: {kind: softmax}}'",
+               "--set model={attention: {kind: softmax}}: the command sets model.attention.kind "
+               "itself, to nystrom; use its own options");
   expect_error("exact turned --landmarks 0",
                "--landmarks: Value 0 not in range 1 to 16777216" + help);
   expect_error("exact turned --landmarks 25",
