@@ -20,6 +20,7 @@ _option = (
     r'(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]\n]*\]|[^\s;,)]*[^\s;,):]))?'
     r"|(?<![\w./-])--(?P<flag>[a-z][a-z-]*)(?: [A-Z]+\b)?"
 )
+_constants = {"true": "True", "false": "False", "null": "None"}
 _renamed = {"pair": "pairs", "choice": "choices", "batch": "batch_size"}
 
 
@@ -28,6 +29,12 @@ def in_words_of_python(message: str) -> str:
     data={'sequence_length': 128} for --set data.sequence_length=128."""
 
     import re
+
+    def literal(value: str) -> str:
+        if value in _constants:
+            return _constants[value]
+        written = value[0] in '"[{' or re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", value)
+        return value if written else repr(value)
 
     def reworded(match: "re.Match[str]") -> str:
         if match["kept"]:
@@ -38,7 +45,7 @@ def in_words_of_python(message: str) -> str:
             *inner, key = (match["key"] or "").split(".")
             if not key:
                 return match["section"]
-            value = f"{{{key!r}: {match['value']}}}"
+            value = f"{{{key!r}: {literal(match['value'])}}}"
             for each in reversed(inner):
                 value = f"{{{each!r}: {value}}}"
             return f"{match['section']}={value}"

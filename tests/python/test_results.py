@@ -420,7 +420,9 @@ def test_messages_are_in_the_words_of_python(classes):
     assert words("give --pair TEXT") == "give pairs"
     assert words("; --set data.sequence_length=32") == "; data={'sequence_length': 32}"
     assert words('--set task.labels=["a", "b"]; x') == 'task={\'labels\': ["a", "b"]}; x'
-    assert words("--set model.attention.semantics=x") == "model={'attention': {'semantics': x}}"
+    assert words("--set model.attention.semantics=x") == "model={'attention': {'semantics': 'x'}}"
+    assert words("--set task.columns.pair=null") == "task={'columns': {'pair': None}}"
+    assert words("--set a.b=-1.5e-3, or") == "a={'b': -1.5e-3}, or"
     assert words('--set training={"a": 1}: unknown') == 'training={"a": 1}: unknown'
     assert words("models--a--set: no such folder") == "models--a--set: no such folder"
     assert words("see nystrom search --help") == "see help(nystrom.search)"

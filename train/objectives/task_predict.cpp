@@ -166,11 +166,9 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
   const bool asked = kind == TaskKind::questions;
   require_input(!asked || (!is_blank(given.text) && !is_blank(*given.pair)),
                 "{}: the question or the text that answers it is blank", name);
-  require_input(
-      !given.pair || takes_pair,
-      "{}: the task has single texts (task.columns.pair is null); leave --pair out, or give "
-      "--set task.columns.pair=pair",
-      name);
+  require_input(!given.pair || takes_pair,
+                "{}: the task has single texts (task.columns.pair is null); leave --pair out",
+                name);
   require_input(kind == TaskKind::choice || given.choices.empty(),
                 "{}: a task of kind {} has no choices; leave --choice out", name, enum_name(kind));
   require_input(kind != TaskKind::choice || given.choices.size() >= 2,

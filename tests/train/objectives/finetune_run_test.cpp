@@ -678,7 +678,7 @@ TEST_F(PredictFileTest, AFileOfTheTaskNeedsNoLabels) {
 TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
   expect_refused("predict run --quiet 'the sea' --pair old",
                  "'the sea': the task has single texts (task.columns.pair is null); leave --pair "
-                 "out, or give --set task.columns.pair=pair");
+                 "out");
   expect_refused("predict run --quiet 'the sea' --choice old --choice men",
                  "'the sea': a task of kind classification has no choices; leave --choice out");
   expect_refused(
