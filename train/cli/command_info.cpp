@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "train/cli/commands.h"
+#include "train/cli/text_arguments.h"
 #include "train/loop/run_spec.h"
 #include "train/plan/memory_plan.h"
 #include "train/state/hf_config.h"
@@ -74,7 +75,7 @@ void print(const Json& info) {
     fmt::print("  {:<40} {:>12}\n", part, count.get<std::int64_t>());
   fmt::print("\noptions:\n");
   for (const auto& [key, value] : info["options"].items())
-    fmt::print("  {:<28} {}\n", key, value.dump());
+    fmt::print("  {:<28} {}\n", key, shown(value.dump()));
   fmt::print("\ntensors:\n");
   for (const auto& tensor : info["tensors"])
     fmt::print("  {:<72} {}\n", tensor["name"].get<std::string>(), tensor["shape"].dump());

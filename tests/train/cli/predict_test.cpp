@@ -179,6 +179,13 @@ TEST_F(Predict, OverridesMakeAModelOfAFolderThatCannotBeBuiltAsItIs) {
               "num_landmarks 3 does not divide segment_means_seq_len 16");
 }
 
+TEST_F(Predict, ControlCharactersOfAConfigurationAreShownAsEscapes) {
+  nlohmann::json config = read_json_file(folder_ / "model" / "config.json");
+  config["nystrom"]["embedding"]["query_prompt"] = "c\xc2\x9b[31m";
+  write_bytes(folder_ / "model" / "config.json", config.dump());
+  expect_says(run("info model").out, R"("query_prompt":"c\xc2\x9b[31m")");
+}
+
 TEST_F(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
   write_bytes(folder_ / "texts.txt", "old [MASK]\n[MASK] men [MASK]\n");
   EXPECT_EQ(run("predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2 --batch 1").err, "");
