@@ -21,6 +21,7 @@ from nystrom._rows import (
     answers_cell,
     answers_of,
     choices_cell,
+    id_cell,
     indicator_cell,
     label_cell,
     label_set_cell,
@@ -73,7 +74,7 @@ class Columns:
                 "beginning, or the one of SQuAD's answers"
             )
         if plan["id"]:
-            self._cells[plan["id"]] = lambda value, place: text_cell(str(value), place)
+            self._cells[plan["id"]] = id_cell
         self.label: str | None = plan["label"]
         self.names = list(self._cells)
 

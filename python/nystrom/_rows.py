@@ -249,6 +249,11 @@ def text_cell(value: Any, place: str) -> str:
     return text
 
 
+def id_cell(value: Any, place: str) -> str:
+    """The id of a row: a text, or a number and the like as one."""
+    return text_cell(value if is_missing(value) else str(value), place)
+
+
 def list_cell(value: Any, place: str) -> list[str]:
     """A list of texts, such as words."""
     value = _plain_list(value, place)

@@ -472,6 +472,15 @@ def test_a_stream_without_a_kind_keeps_its_ids(task):
     assert [json.loads(line)["number"] for line in open(file)] == [str(at) for at in range(60)]
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_id_is_refused(missing, task):
+    task["task"] = SQUAD
+    rows = questions()
+    rows[1]["id"] = missing
+    with pytest.raises(TypeError, match="train, row 1, column 'id': .*leave out what is missing"):
+        nystrom.finetune(task, train=rows, validation=rows)
+
+
 def test_rows_are_named_as_they_were_given(task):
     wrong = [*ROWS[:2], ("pale stars", "unheard")]
     with pytest.raises(nystrom.InputError, match="^validation, row 2: unknown label 'unheard'"):
