@@ -100,6 +100,7 @@ class LoadedModel {
                   vocabulary);
     std::vector<MaskedText> masked;
     for (const std::string& text : texts) {
+      check_interruption();
       masked.push_back(with_context(fmt::format("'{}'", printable(text, 60)), [&] {
         return masked_text(folder_.config, *tokenizer_, text);
       }));
@@ -151,6 +152,7 @@ class LoadedModel {
     }
     std::vector<Example> examples;
     for (std::size_t i = 0; i < texts.size(); ++i) {
+      check_interruption();
       Example given;
       given.text = texts[i];
       given.pair = pairs[i];

@@ -38,6 +38,7 @@ nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
   std::vector<WrappedIds> rows;
   std::int64_t width = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    check_interruption();
     std::vector<std::int32_t> first = tokenizer.encode(texts[i], names), second;
     if (pairs) second = tokenizer.encode((*pairs)[i], names);
     if (truncate) {

@@ -145,6 +145,8 @@ LONG_READS = {  # what reads or prepares files, much longer than the test waits
                          quiet=True, on_step=fail)""",
     "making vectors of one batch after another": """
         nystrom.load(tokenizer).encode(["the sea was calm " * 200] * 20_000)""",
+    "tokenizing texts": """
+        nystrom.load(tokenizer).tokenizer(["the sea was calm " * 200] * 40_000)""",
 }
 
 
