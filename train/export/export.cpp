@@ -253,7 +253,7 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
   }
   const bool theirs =
       options.format == ExportFormat::transformers || computed_by_transformers(exported);
-  if (theirs) exported.sentence_order = false;
+  if (!needs_model_classes(exported, options.format)) exported.sentence_order = false;
   if (theirs && exported.has_only(AttentionKind::softmax))
     exported.segment_means_seq_len = exported.attention.num_landmarks;
   return exported;

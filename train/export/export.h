@@ -80,8 +80,8 @@ ExportResult export_model(const ModelFolder& source, const std::filesystem::path
 
 /// The configuration of an export. With `softmax`, and for models of that kind, transformers' own
 /// class computes exact attention at any length, because segment_means_seq_len is num_landmarks.
-/// That class has no sentence-order head. Throws an InputError with the export_obstacle for
-/// ExportFormat::transformers.
+/// That class has no sentence-order head, which is left out of a folder without model_classes().
+/// Throws an InputError with the export_obstacle for ExportFormat::transformers.
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options);
 
 /// The differences of transformers' own class from nystrom for this model, one sentence each.

@@ -240,14 +240,17 @@ TEST_F(ExportTest, AModelWithoutConvolutionHasNoZeroKernelsForTheFoldersClasses)
 TEST_F(ExportTest, TheSentenceOrderHeadStaysForTheFoldersClasses) {
   ModelConfig config = masked_lm_config();
   config.sentence_order = true;
-  const ModelFolder model = write_model(config);
-  const auto keeps_head = [&](const ExportOptions& options) {
-    fs::remove_all(target());
-    run(model, options);
-    return read_tensors(target() / "model.safetensors").contains("cls.seq_relationship.weight");
-  };
-  EXPECT_TRUE(keeps_head({.verify = true}));
-  EXPECT_FALSE(keeps_head(verified));
+  for (const AttentionKind kind : {AttentionKind::nystrom, AttentionKind::softmax}) {
+    config.attention.kind = kind;
+    const ModelFolder model = write_model(config);
+    const auto keeps_head = [&](const ExportOptions& options) {
+      fs::remove_all(target());
+      run(model, options);
+      return read_tensors(target() / "model.safetensors").contains("cls.seq_relationship.weight");
+    };
+    EXPECT_TRUE(keeps_head({.verify = true})) << enum_name(kind);
+    EXPECT_FALSE(keeps_head(verified)) << enum_name(kind);
+  }
 }
 
 TEST_F(ExportTest, AnEditedClassIsReportedAndReplaced) {
