@@ -177,10 +177,13 @@ void check_baselines(const ModelConfig& c, Problems& found) {
 
 void check_rotation(const ModelConfig& c, Problems& found) {
   if (c.positions != Positions::rope) {
-    if (c.local_rope_theta)
-      add_problem(found, {"local_rope_theta", "positions"},
-                  "local_rope_theta is of positions: rope, and positions are {}; leave it out",
-                  enum_name(c.positions));
+    for (const auto& [option, given] :
+         {std::pair("rope_theta", c.rope_theta != ModelConfig{}.rope_theta),
+          std::pair("local_rope_theta", c.local_rope_theta.has_value())})
+      if (given)
+        add_problem(found, {option, "positions"},
+                    "{} is of positions: rope, and positions are {}; leave it out", option,
+                    enum_name(c.positions));
     return;
   }
   if (c.hidden_size % c.num_attention_heads == 0 && c.head_dim() % 2 != 0)

@@ -89,6 +89,8 @@ const Case unbuildable[] = {
      "heads of 3; expected an even width"},
     {"LocalThetaWithoutRotation", [](C& c) { c.local_rope_theta = 5; },
      "local_rope_theta is of positions: rope, and positions are absolute; leave it out"},
+    {"ThetaWithoutRotation", [](C& c) { c.rope_theta = 160000; },
+     "rope_theta is of positions: rope, and positions are absolute; leave it out"},
     {"LocalThetaWithoutWindow",
      [](C& c) { make_modern(c), c.local_rope_theta = 5, c.attention.window.reset(); },
      "local_rope_theta is of layers of kind softmax with a window; set attention.window, or leave "

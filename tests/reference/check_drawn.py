@@ -80,6 +80,8 @@ def draw(source):
         sometimes(4, {"local_rope_theta": 30.0}),
     ):
         options |= changes
+    if options["positions"] != "rope":
+        del options["rope_theta"]
     return options
 
 

@@ -72,7 +72,8 @@ ModelConfig draw_once(Draw& draw) {
   draw.any(c.mlp);
   c.bias = !draw.once_in(3);
   draw.any(c.positions);
-  c.rope_theta = draw.of({10.0, 10000.0});
+  const double theta = draw.of({10.0, 10000.0});
+  if (c.positions == Positions::rope) c.rope_theta = theta;
   if (draw.once_in(3)) c.local_rope_theta = 20.0;
   c.position_offset = draw.of({0, 1, 2});
   if (draw.once_in(4)) c.embedding_size = 5;

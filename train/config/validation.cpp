@@ -267,14 +267,21 @@ void refuse_embedding_loss(const RunConfig& config, const char* purpose, Problem
                 purpose);
 }
 
-/// Reports options that nothing would read: of an optimizer, a tokenizer or a loss that the run has
-/// not.
+/// Reports options that nothing would read: of an optimizer, an inverse, a tokenizer or a loss that
+/// the run has not.
 void check_unused(const RunConfig& config, Problems& found) {
   if (config.optimizer.name != OptimizerKind::muon &&
       config.optimizer.momentum != OptimizerOptions{}.momentum)
     add_problem(found, {"optimizer.momentum", "optimizer.name"},
                 "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
                 enum_name(config.optimizer.name));
+  const AttentionConfig& attention = config.model.attention;
+  const std::int64_t usual = AttentionConfig{}.inverse_iterations;
+  if (attention.inverse != Inverse::iterative && attention.inverse_iterations != usual)
+    add_problem(found, {"model.attention.inverse_iterations", "model.attention.inverse"},
+                "model.attention.inverse_iterations is for model.attention.inverse iterative, and "
+                "the inverse is {}; set it to {}",
+                enum_name(attention.inverse), usual);
   if (config.start.fresh_head && !config.start.from)
     add_problem(found, {"model.fresh_head", "model.from"},
                 "model.fresh_head is for a model that starts from a folder, and model.from is "

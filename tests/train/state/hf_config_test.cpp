@@ -305,7 +305,6 @@ ModelConfig unusual() {
   config.norm = Norm::pre;
   config.positions = Positions::none;
   config.position_offset = 7;
-  config.rope_theta = 123;
   config.mlp = Mlp::geglu;
   config.bias = config.first_attention_norm = false;
   config.final_norm = config.head_transform = true;
@@ -345,6 +344,9 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(got.attention.inverse, Inverse::exact);
   EXPECT_EQ(got.attention.inverse_iterations, 9);
   EXPECT_EQ(got.segment_means_seq_len, 48);
+  ModelConfig rotated;
+  rotated.positions = Positions::rope, rotated.rope_theta = 123;
+  EXPECT_EQ(read(hf_config_text(rotated)).rope_theta, 123);
 }
 
 // ---- The class that a folder names --------------------------------------------------------------
