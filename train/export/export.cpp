@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "train/export/onnx_model.h"
 #include "train/objectives/task_settings.h"
+#include "train/objectives/text_embedder.h"
 
 namespace nystrom {
 namespace {
@@ -326,6 +327,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   require_input(tokenizer || !vectors,
                 "{}: has no tokenizer, and --sentence-transformers makes vectors of texts",
                 printable_path(source.path));
+  if (vectors) require_plain_prompts(*tokenizer, config.embedding);
   ModelCard card;
   card.title = place.filename().string();
   card.config = config;

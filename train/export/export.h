@@ -73,8 +73,9 @@ std::string config_text_of(const ModelFolder& source, const ModelConfig& config)
 /// error. `log` and the card describe the differences of transformers' own classes. Throws an
 /// InputError for models that the format cannot represent (see exported_config, onnx_obstacle), for
 /// a tokenizer with more tokens than the model has rows, for `softmax` of a model whose weights do
-/// not fit it, for sentence_transformers without a tokenizer or with landmarks, and when the system
-/// refuses. Throws an Error when files that are read back differ from the written ones.
+/// not fit it, for sentence_transformers without a tokenizer, with landmarks, or with a prompt that
+/// names a special token, and when the system refuses. Throws an Error when files that are read
+/// back differ from the written ones.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
                           const ExportOptions& options, Log& log);
 

@@ -9,6 +9,7 @@
 #include "data/tasks/task_statistics.h"
 #include "nn/embedding_loss.h"
 #include "train/objectives/task_data.h"
+#include "train/objectives/text_embedder.h"
 
 namespace nystrom {
 namespace {
@@ -216,6 +217,7 @@ void require_columns_of_a_file(const TaskColumns& columns, TextRoles trained,
 }  // namespace
 
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer) {
+  require_plain_prompts(*tokenizer, config.model.embedding);
   const TaskSources sources = task_sources(config.task, config.seed);
   EmbeddingTexts texts = read_embedding_texts(config.task, sources.train, *tokenizer);
   check_training_texts(config, texts);

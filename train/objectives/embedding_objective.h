@@ -57,8 +57,8 @@ struct EmbeddingData {
 };
 
 /// Reads the files of the task in `config`, which is resolved. Sets task.metric if it is null.
-/// Throws an InputError for the first fault in the files, and where texts, loss, views and metric
-/// do not fit each other.
+/// Throws an InputError for the first fault in the files, for a prompt with the name of a special
+/// token, and where texts, loss, views and metric do not fit each other.
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer);
 
 /// What the data is like, one line each.

@@ -62,6 +62,11 @@ void require_ranked(Similarity similarity, const std::string& where) {
                 where, enum_name(similarity));
 }
 
+void require_plain_prompts(const Tokenizer& tokenizer, const EmbeddingConfig& config) {
+  require_plain_prompt(tokenizer, config.query_prompt);
+  require_plain_prompt(tokenizer, config.document_prompt);
+}
+
 TextEmbedder::TextEmbedder(const Model& model, const Tokenizer& tokenizer, EmbeddingOptions options,
                            Communicator* communicator)
     : model_(checked(model, options)),

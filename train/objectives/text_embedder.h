@@ -38,6 +38,9 @@ EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
 /// products: those of cosine at length 1, those of dot as they are.
 void require_ranked(Similarity similarity, const std::string& where);
 
+/// Throws an InputError if a prompt of `config` holds the name of a special token.
+void require_plain_prompts(const Tokenizer& tokenizer, const EmbeddingConfig& config);
+
 /// Turns texts into vectors.
 class TextEmbedder {
  public:

@@ -336,6 +336,15 @@ TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
   EXPECT_EQ(read_hf_config(target()).embedding, config.embedding);
 }
 
+TEST_F(ExportTest, SentenceTransformersGetsNoPromptWithTheNameOfASpecialToken) {
+  ModelConfig config = masked_lm_config();
+  config.embedding.document_prompt = "[MASK] ";
+  const ModelFolder model = write_model_with_tokenizer(config);
+  expect_says(message_of([&] { run(model, {.sentence_transformers = true}); }),
+              "the prompt '[MASK] ' holds the name of a special token");
+  EXPECT_FALSE(fs::exists(target()));
+}
+
 TEST_F(ExportTest, AnEncoderHasItsModulesHoweverItIsNamed) {
   run(write_model_with_tokenizer(masked_lm_config()),
       {.sentence_transformers = true, .pooling = SentencePooling::cls});
