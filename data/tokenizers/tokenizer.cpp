@@ -64,10 +64,11 @@ void require_distinct_special_tokens(const Tokenizer& tokenizer) {
   for (const auto& [later, id] : roles)
     for (const auto& [role, other] : roles) {
       if (role == later) break;
-      require_input(id == no_id || id != other,
-                    "the tokenizer has '{0}' as its {1} and as its {2} token; pretraining needs "
-                    "two: name another {2}_token in its special_tokens_map.json",
-                    printable(tokenizer.piece(id)), role, later);
+      if (id == no_id || id != other) continue;
+      throw InputError(
+          fmt::format("the tokenizer has '{0}' as its {1} and as its {2} token; pretraining needs "
+                      "two: name another {2}_token in its special_tokens_map.json",
+                      printable(tokenizer.piece(id)), role, later));
     }
 }
 

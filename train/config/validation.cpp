@@ -290,9 +290,11 @@ void check_unused(const RunConfig& config, Problems& found) {
                             : config.tokenizer.path    ? "tokenizer.path"
                             : config.tokenizer.builtin ? "tokenizer.builtin"
                                                        : nullptr;
-  if (given && config.tokenizer.train != TokenizerTrainingConfig{})
+  // The number of pieces may be that of the tokenizer, which with_tokenizer knows.
+  const TokenizerTrainingConfig usual{.vocab_size = config.tokenizer.train.vocab_size};
+  if (given && config.tokenizer.train != usual)
     add_problem(found,
-                {"tokenizer.train.kind", "tokenizer.train.vocab_size", "tokenizer.train.lower_case",
+                {"tokenizer.train.kind", "tokenizer.train.lower_case",
                  "tokenizer.train.strip_accents"},
                 "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
                 "{}; leave it out",

@@ -60,6 +60,12 @@ RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer)
   require_input(tokenizer->special().pad != no_id,
                 "the tokenizer has no padding token; name one in its special_tokens_map.json, as "
                 "in {{\"pad_token\": \"<pad>\"}}");
+  const std::int64_t pieces = tokenizer->vocab_size(),
+                     asked = spec.options.tokenizer.train.vocab_size.value_or(pieces);
+  require_input(asked == pieces,
+                "tokenizer.train.vocab_size is {}, and the tokenizer of the run has {} pieces; "
+                "leave it out",
+                asked, pieces);
   model.pad_token_id = tokenizer->special().pad;
   set_text_ends(model, tokenizer->special());
   spec.tokenizer = std::move(tokenizer);

@@ -68,7 +68,7 @@ TEST_F(HealingTest, RecordsTheTeachersLossesWhileThereIsOne) {
   const std::string log = read_bytes(folder_ / "run" / "log.txt");
   expect_says(log, "step 10: 8 sequences of 16 tokens a step from here on");
   expect_says(log, "step 13: 16 sequences of 16 tokens a step from here on");
-  expect_says(log, "step 16: 8 sequences of 32 tokens a step from here on");
+  expect_says(log, "step 16: 8 sequences of 32 tokens a step, without the teacher from here on");
   const auto loss = metric("run", "loss"), masked_lm = metric("run", "masked_lm_loss"),
              logits = metric("run", "distillation_logits"),
              attention = metric("run", "distillation_attention_output");
@@ -173,8 +173,8 @@ TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
        " is '▁tea' in its tokenizer, '▁sea' in the run's; teacher and student need one vocabulary: "
        "name another teacher, or its folder as tokenizer.path"},
       {"distillation.teacher=wide",
-       "distillation.teacher: wide: it predicts 40 tokens, the model 36; set model.vocab_size to "
-       "40"},
+       "distillation.teacher: wide: it predicts 40 tokens, the model 36; by transformers' "
+       "resize_token_embeddings give both 40"},
       {"distillation.teacher=shallow",
        "distillation.teacher: shallow: it has 1 layers of width 6, the model 2 of width 6; "
        "distillation.attention_output compares layer with layer: set it to 0, or name another "
