@@ -291,8 +291,8 @@ void check_unused(const RunConfig& config, Problems& found) {
                             : config.tokenizer.builtin ? "tokenizer.builtin"
                                                        : nullptr;
   // The number of pieces may be that of the tokenizer, which with_tokenizer knows.
-  const TokenizerTrainingConfig usual{.vocab_size = config.tokenizer.train.vocab_size};
-  if (given && config.tokenizer.train != usual)
+  const TokenizerTrainingConfig untrained{.vocab_size = config.tokenizer.train.vocab_size};
+  if (given && config.tokenizer.train != untrained)
     add_problem(found,
                 {"tokenizer.train.kind", "tokenizer.train.lower_case",
                  "tokenizer.train.strip_accents"},
