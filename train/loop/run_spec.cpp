@@ -64,7 +64,7 @@ RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer)
                      asked = spec.options.tokenizer.train.vocab_size.value_or(pieces);
   require_input(asked == pieces,
                 "tokenizer.train.vocab_size is {}, and the tokenizer of the run has {} pieces; "
-                "leave it out",
+                "leave it out, or set it to null",
                 asked, pieces);
   model.pad_token_id = tokenizer->special().pad;
   set_text_ends(model, tokenizer->special());
