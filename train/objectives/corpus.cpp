@@ -343,7 +343,15 @@ std::string data_set_name(const char* set, const TextSource& source) {
   return source.name.empty() ? set : fmt::format("{}-{}", set, source.name);
 }
 
-std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
+/// What messages call a source. `split`: data.train has the held-out text, too.
+std::string origin_of(const char* set, bool split, const TextSource& source) {
+  std::string origin = set == training_set ? "data.train"
+                       : split             ? "the held-out part of data.train"
+                                           : "data.validation";
+  return source.name.empty() ? origin : origin + " " + source.name;
+}
+
+std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set, bool split,
                                        const std::vector<SourceFiles>& sources,
                                        const std::shared_ptr<ShardCache>& cache) {
   std::vector<CorpusSource> opened;
@@ -351,7 +359,8 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
     const fs::path own = folder / data_set_name(set, source);
     opened.push_back(
         {source.name, source.weight,
-         std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder), cache))});
+         std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder), cache)),
+         origin_of(set, split, source)});
   }
   return opened;
 }
@@ -360,16 +369,15 @@ std::vector<CorpusSource> open_sources(const fs::path& folder, const char* set,
 void open_datasets(Corpus& corpus, const CorpusFiles& files, const RunConfig& config, Log& log) {
   const bool split = files.validation.empty();
   const auto cache = make_shard_cache();
-  corpus.train = open_sources(corpus.token_folder, training_set, files.train, cache);
-  corpus.validation = open_sources(corpus.token_folder, validation_set,
+  corpus.train = open_sources(corpus.token_folder, training_set, split, files.train, cache);
+  corpus.validation = open_sources(corpus.token_folder, validation_set, split,
                                    split ? files.train : files.validation, cache);
-  const auto report = [&](const std::string& option, const std::vector<CorpusSource>& sources) {
+  const auto report = [&](const std::vector<CorpusSource>& sources) {
     for (const CorpusSource& source : sources)
-      report_unreadable(source.name.empty() ? option : option + " " + source.name, *source.tokens,
-                        config.data.max_unreadable, log);
+      report_unreadable(source.origin, *source.tokens, config.data.max_unreadable, log);
   };
-  report("data.train", corpus.train);
-  if (!split) report("data.validation", corpus.validation);
+  report(corpus.train);
+  if (!split) report(corpus.validation);
 }
 
 /// Tokenizes the pieces of text that `takes` accepts. Rank 0 writes the data set at `folder`. After
@@ -461,7 +469,7 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
         const auto takes = [&](const TextPiece& piece) {
           return !split || held_out.holds(piece) == validates;
         };
-        with_context(name, [&] {
+        with_context(origin_of(set, split, texts.source), [&] {
           write_tokens(texts.files, text_form(config.data), held_out.piece_bytes(), tokenizer,
                        made / data_set_name(set, texts.source), log, takes, communicator, &stop);
         });

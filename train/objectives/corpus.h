@@ -24,6 +24,7 @@ struct CorpusSource {
   std::string name;  ///< empty where files are given alone
   std::optional<double> weight;
   std::shared_ptr<const TokenDataset> tokens;
+  std::string origin;  ///< its option and name, for messages: "data.validation news"
 };
 
 /// The tokenizer and the data sets of a run.

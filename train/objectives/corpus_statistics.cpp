@@ -242,8 +242,7 @@ double passes_over(const Corpus& corpus, std::int64_t sequences, const RunConfig
 
 CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus, Log& log) {
   const auto samples = masked_sources(corpus.train, *corpus.tokenizer, config);
-  const auto held_out = with_context(
-      "validation", [&] { return masked_sources(corpus.validation, *corpus.tokenizer, config); });
+  const auto held_out = masked_sources(corpus.validation, *corpus.tokenizer, config);
   CorpusStatistics report;
   std::vector<Digest> digests;
   DocumentCounter train(*samples[0].packing), validation = train;

@@ -76,7 +76,7 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
                                           const Tokenizer& tokenizer, const RunConfig& config) {
   std::vector<MaskedSamples> all;
   for (const CorpusSource& source : sources) {
-    with_context(source.name, [&] {
+    with_context(source.origin, [&] {
       if (all.empty()) return all.push_back(masked_samples(source.tokens, tokenizer, config));
       all.push_back(all[0]);  // with its table, which holds the text of every id
       all.back().packing = packing_of(source.tokens, config.data.sequence_length, config);

@@ -39,9 +39,7 @@ class PretrainingRun : public Objective {
         corpus_(std::move(corpus)),
         stages_(stages_of(config_)),
         train_(masked_sources(corpus_.train, *corpus_.tokenizer, config_)),
-        validation_(with_context(
-            "validation",
-            [&] { return masked_sources(corpus_.validation, *corpus_.tokenizer, config_); })),
+        validation_(masked_sources(corpus_.validation, *corpus_.tokenizer, config_)),
         distillation_(std::move(distillation)),
         evaluation_(last) {
     options_.batch_size = config_.training.batch_size;

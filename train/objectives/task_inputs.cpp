@@ -74,7 +74,8 @@ class Inputs {
       const fs::path own = folder_ / name_of(set);
       return CorpusSource{
           "", std::nullopt,
-          std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder_), cache))};
+          std::make_shared<TokenDataset>(TokenDataset::open(own, remedy_for(folder_), cache)),
+          (set == Set::train ? "inputs of " : "held-out inputs of ") + files_of(set)};
     };
     corpus.train.push_back(source(Set::train));
     corpus.validation.push_back(source(Set::validation));

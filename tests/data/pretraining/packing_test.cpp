@@ -159,7 +159,7 @@ TEST_F(PackingTest, RefusesOptionsThatLeaveNothing) {
   write_set(folder_ / "x", {{5}, {6}});
   const auto set = open_set(folder_ / "x");
   EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 10}); }),
-            "packing: no document of the data set has 2 tokens; give longer texts");
+            "no document has 2 tokens; give longer texts");
   EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 3}); }),
             "packing: sequences of 3 tokens, of which 2 are cls and sep, cannot hold pieces of 2; "
             "at least 4 expected");

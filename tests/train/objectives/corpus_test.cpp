@@ -148,8 +148,8 @@ TEST_F(CorpusTest, AFractionThatLeavesNothing) {
     EXPECT_EQ(input_error([&] {
                 prepare(std::string("validation_fraction: ") + fraction + ", documents: lines");
               }),
-              "of 1 documents data.validation_fraction gives none to this data set; name "
-              "data.validation, or choose another fraction");
+              "the held-out part of data.train: of 1 documents data.validation_fraction gives none "
+              "to this data set; name data.validation, or choose another fraction");
 }
 
 }  // namespace

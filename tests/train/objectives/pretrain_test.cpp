@@ -389,6 +389,20 @@ TEST_F(PretrainTest, StepsOfUnknownTokensAreSkipped) {
   expect_says(refusal(words("other", small)), "no token can be masked: all are unknown");
 }
 
+TEST_F(PretrainTest, HeldOutTextThatJudgesNothingIsRefusedByItsName) {
+  fs::copy(source_folder() / "tests/fixtures/tokenizers/small/wordpiece", folder_ / "tokenizer");
+  write_bytes(folder_ / "known.txt", "sea sea\n");
+  write_bytes(folder_ / "short.txt", "sea\nsea\n");
+  const auto held_out = [&](const std::string& sources) {
+    return refusal(words("run",
+                         "tokenizer.path=tokenizer' --set 'tokenizer.train.vocab_size=null' --set "
+                         "'data.validation_fraction=null' --set 'data.validation=[" +
+                             sources + "]"));
+  };
+  expect_says(held_out("short.txt"),
+              "nystrom: data.validation: no document has 2 tokens; give longer texts\n");
+}
+
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
   train("run", "training.steps=6");
   std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
