@@ -223,6 +223,7 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
     report.sequences = 0;
     for (const auto& source : masked_sources(corpus->train, *corpus->tokenizer, report.config))
       *report.sequences += source.packing->size();
+    masked_sources(corpus->validation, *corpus->tokenizer, report.config);  // refuses as a run does
   }
   require_schedules_within_run(report.config, *report.sequences);
   report.passes = passes_over(*corpus, *report.sequences, report.config);

@@ -60,14 +60,14 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
 
 namespace {
 
-/// Whether a token of the samples can be masked.
-bool has_targets(const MaskedSamples& samples) {
-  constexpr std::int64_t block = 65536;
-  const TokenDataset& dataset = samples.packing->dataset();
-  for (std::int64_t first = 0; first < dataset.tokens(); first += block)
-    for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first)))
-      if (!samples.table->is_special(id)) return true;
-  return false;
+/// Throws an InputError unless a token of the samples can be masked.
+void require_targets(const MaskedSamples& samples) {
+  for (std::int64_t i = 0; i < samples.packing->size(); ++i)
+    for (const std::int64_t id : samples.packing->ids(i))
+      if (!samples.table->is_special(id)) return;
+  throw InputError(
+      "no token can be masked: all are unknown to the tokenizer, which does not fit the text; name "
+      "another tokenizer, or leave this text out");
 }
 
 }  // namespace
@@ -77,15 +77,18 @@ std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sourc
   std::vector<MaskedSamples> all;
   for (const CorpusSource& source : sources) {
     with_context(source.origin, [&] {
-      if (all.empty()) return all.push_back(masked_samples(source.tokens, tokenizer, config));
-      all.push_back(all[0]);  // with its table, which holds the text of every id
-      all.back().packing = packing_of(source.tokens, config.data.sequence_length, config);
+      MaskedSamples samples;
+      if (all.empty()) {
+        samples = masked_samples(source.tokens, tokenizer, config);
+      } else {
+        samples = all[0];  // with its table, which holds the text of every id
+        samples.packing = packing_of(source.tokens, config.data.sequence_length, config);
+      }
+      samples.weight = source.weight;
+      require_targets(samples);
+      all.push_back(std::move(samples));
     });
-    all.back().weight = source.weight;
   }
-  require_input(std::ranges::any_of(all, has_targets),
-                "no token can be masked: all are unknown to the tokenizer, which does not fit the "
-                "text; name another one");
   return all;
 }
 

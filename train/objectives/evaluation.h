@@ -24,8 +24,8 @@ std::shared_ptr<const Packing> packing_of(std::shared_ptr<const TokenDataset> da
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                              const Tokenizer& tokenizer, const RunConfig& config);
 
-/// The samples of each source, as masked_samples, and their weights. Throws an InputError if none
-/// has a token that can be masked.
+/// The samples of each source, as masked_samples, and their weights. Throws an InputError for a
+/// source without a sequence, or without a token that can be masked.
 std::vector<MaskedSamples> masked_sources(const std::vector<CorpusSource>& sources,
                                           const Tokenizer& tokenizer, const RunConfig& config);
 

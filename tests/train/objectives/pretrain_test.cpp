@@ -401,6 +401,10 @@ TEST_F(PretrainTest, HeldOutTextThatJudgesNothingIsRefusedByItsName) {
   };
   expect_says(held_out("short.txt"),
               "nystrom: data.validation: no document has 2 tokens; give longer texts\n");
+  write_bytes(folder_ / "unknown.txt", "水水 水水\n");
+  expect_says(
+      held_out("{files: [known.txt], name: a}, {files: [unknown.txt], name: b}"),
+      "nystrom: data.validation b: no token can be masked: all are unknown to the tokenizer");
 }
 
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
