@@ -17,7 +17,7 @@ constexpr int loader_threads = 1;
 constexpr std::int64_t micro_batches_ahead = 8;
 
 void check(const MaskedSamples& source, const LoaderOptions& options) {
-  check_masking(source.masking, *source.table);
+  require_possible(source.masking, *source.table);
   require_input(options.batch_size >= 1 && options.micro_batch_size >= 1,
                 "loader: batch_size {} and micro_batch_size {} must be at least 1",
                 options.batch_size, options.micro_batch_size);

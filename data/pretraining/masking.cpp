@@ -199,24 +199,15 @@ std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const Mas
   return units;
 }
 
-void check_masking(const MaskingOptions& options, const MaskingTable& table) {
+void require_possible(const MaskingOptions& options, const MaskingTable& table) {
   const auto share = [](double rate) { return rate >= 0 && rate <= 1; };
-  require_input(options.probability > 0 && share(options.probability),
-                "masking.probability: {} is not above 0 and at most 1", options.probability);
-  require_input(share(options.mask) && share(options.random),
-                "masking: mask {} and random {} are not between 0 and 1", options.mask,
-                options.random);
-  require_input(options.mask + options.random <= 1 + 1e-9,
-                "masking: mask {} and random {} are more than 1 together", options.mask,
-                options.random);
-  if (options.span)
-    require_input(options.span->mean >= 1 && options.span->max >= 1,
-                  "masking.span: mean {} and max {} are not at least 1", options.span->mean,
-                  options.span->max);
-  require_input(
-      !options.whole_word || table.knows_words(),
-      "masking.whole_word: this tokenizer does not say which tokens start a word; set it to "
-      "false, or choose another tokenizer");
+  require(options.probability > 0 && share(options.probability) && share(options.mask) &&
+              share(options.random) && options.mask + options.random <= 1 + 1e-9,
+          "masking: probability {}, mask {} and random {} are no shares", options.probability,
+          options.mask, options.random);
+  require(!options.span || (options.span->mean >= 1 && options.span->max >= 1),
+          "masking: a span has no length");
+  require(!options.whole_word || table.knows_words(), "masking: the table knows no words");
 }
 
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,

@@ -64,9 +64,9 @@ struct MaskingKey {
   std::uint64_t sample = 0;  ///< the sample's number in the data set
 };
 
-/// Throws an InputError unless the shares are valid and spans have lengths. Whole words need a
-/// table that knows words.
-void check_masking(const MaskingOptions& options, const MaskingTable& table);
+/// Throws an Error unless the shares are valid and spans have lengths. Whole words need a table
+/// that knows words.
+void require_possible(const MaskingOptions& options, const MaskingTable& table);
 
 /// Positions begin … end − 1 that are selected together.
 struct MaskingUnit {

@@ -39,6 +39,17 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
   return spec;
 }
 
+void require_pretraining_tokens(const Tokenizer& tokenizer, const RunConfig& config) {
+  require_distinct_special_tokens(tokenizer);
+  require_input((!config.masking.sentence_order && !config.data.cross_documents) ||
+                    tokenizer.special().sep != no_id,
+                "the tokenizer has no tokens around a text; leave masking.sentence_order and "
+                "data.cross_documents false");
+  require_input(!config.masking.whole_word || tokenizer.marks_words(),
+                "the tokenizer does not say which tokens start a word; leave masking.whole_word "
+                "false, or choose another tokenizer");
+}
+
 RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer) {
   ModelConfig& model = spec.options.model;
   if (spec.options.vocab_size_from_tokenizer) model.vocab_size = tokenizer->vocab_size();
@@ -49,14 +60,10 @@ RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer)
   require_input(model.vocab_size >= tokenizer->vocab_size(),
                 "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out",
                 model.vocab_size, tokenizer->vocab_size());
-  const bool sep = spec.options.masking.sentence_order || spec.options.data.cross_documents;
   if (!has_task(spec.options)) {
     require_masked_lm_tokens(*tokenizer);
-    require_distinct_special_tokens(*tokenizer);
+    require_pretraining_tokens(*tokenizer, spec.options);
   }
-  require_input(!sep || tokenizer->special().sep != no_id,
-                "the tokenizer has no tokens around a text; leave masking.sentence_order and "
-                "data.cross_documents false");
   require_input(tokenizer->special().pad != no_id,
                 "the tokenizer has no padding token; name one in its special_tokens_map.json, as "
                 "in {{\"pad_token\": \"<pad>\"}}");

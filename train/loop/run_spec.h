@@ -87,11 +87,14 @@ RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors);
 /// The same for a run that starts; throws the first InputError.
 RunSpec resolve(const ConfigText& yaml, Overrides overrides, RunKind kind);
 
+/// Throws an InputError if two special tokens are one, or the tokenizer lacks the sep that
+/// masking.sentence_order and data.cross_documents need, or the words of masking.whole_word.
+void require_pretraining_tokens(const Tokenizer& tokenizer, const RunConfig& config);
+
 /// The run with a tokenizer. Sets the options of the model that depend on it: the ids of padding
 /// and of the ends of a text, and vocab_size if the file leaves it out. Throws an InputError if the
-/// tokenizer has more pieces than model.vocab_size, or lacks the padding token, or the sep that
-/// masking.sentence_order and data.cross_documents need. A run without a task also needs the tokens
-/// of masked language models.
+/// tokenizer has more pieces than model.vocab_size, or lacks the padding token. A run without a
+/// task also needs the tokens of masked language models, and those of require_pretraining_tokens.
 RunSpec with_tokenizer(RunSpec spec, std::shared_ptr<const Tokenizer> tokenizer);
 
 /// The folder or file of the tokenizer: that of tokenizer.path, else that of model.from; nothing

@@ -122,7 +122,8 @@ TextSamples::TextSamples(const ModelFolder& folder, const std::vector<std::strin
     : config(masked_lm_settings(folder, overrides)),
       tokenizer(open_masked_lm_tokenizer(folder)),
       files(match_texts(patterns, text_form(config.data))) {
-  with_context(printable_path(folder.path), [&] { require_distinct_special_tokens(*tokenizer); });
+  with_context(printable_path(folder.path),
+               [&] { require_pretraining_tokens(*tokenizer, config); });
 }
 
 void TextSamples::tokenize(Log& log, const std::function<bool(const TextPiece&)>& takes) {

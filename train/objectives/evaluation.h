@@ -46,7 +46,8 @@ struct TextSamples {
   MaskedSamples samples;  ///< once tokenized
 
   /// `patterns` are paths and patterns. Throws an InputError if the folder has no masked language
-  /// model, where two special tokens are one, and where no file matches.
+  /// model, where its tokenizer does not fit (require_pretraining_tokens), and where no file
+  /// matches.
   TextSamples(const ModelFolder& folder, const std::vector<std::string>& patterns,
               const std::vector<std::string>& overrides);
   /// Cuts and masks the text, which may take long. `takes`: see tokenize_text_option.

@@ -389,6 +389,20 @@ TEST_F(PretrainTest, StepsOfUnknownTokensAreSkipped) {
   expect_says(refusal(words("other", small)), "no token can be masked: all are unknown");
 }
 
+TEST_F(PretrainTest, WholeWordsOfATokenizerWithoutWordsAreRefusedBeforeTheStart) {
+  const std::string tokenizer = source_folder() / "tests/fixtures/tokenizers/small/suffixes";
+  const std::string message =
+      "the tokenizer does not say which tokens start a word; leave masking.whole_word false, or "
+      "choose another tokenizer";
+  for (const std::string command : {"check", "pretrain"})
+    expect_says(refusal(command +
+                        " run.yaml --set run_dir=run --set masking.whole_word=true --set "
+                        "tokenizer.train.vocab_size=null --set tokenizer.path=" +
+                        tokenizer),
+                message);
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
 TEST_F(PretrainTest, HeldOutTextThatJudgesNothingIsRefusedByItsName) {
   fs::copy(source_folder() / "tests/fixtures/tokenizers/small/wordpiece", folder_ / "tokenizer");
   write_bytes(folder_ / "known.txt", "sea sea\n");
