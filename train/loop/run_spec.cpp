@@ -248,6 +248,17 @@ ModelFolder open_teacher(const RunSpec& spec) {
   });
 }
 
+/// Throws an InputError for a text of logging.fill_masks without a mask.
+void require_masks(const RunSpec& spec) {
+  const std::string usual = "[MASK]";  // which a trained tokenizer has, too
+  const std::string own =
+      spec.tokenizer ? spec.tokenizer->piece(spec.tokenizer->special().mask) : usual;
+  for (const std::string& text : spec.options.logging.fill_masks)
+    require_input(text.find(usual) != text.npos || text.find(own) != text.npos,
+                  "the text '{}' has no {}; write it where a word is to be filled in",
+                  printable(text, 40), own);
+}
+
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
   match_inputs_of_run(spec, errors);
@@ -257,6 +268,7 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
                                            : "model.from";
   const bool fits = errors.note(option, [&] { spec = with_named_tokenizer(spec); });
   if (!fits) return;  // the settings are incomplete
+  if (!has_task(spec.options)) errors.note("logging.fill_masks", [&] { require_masks(spec); });
   errors.note("run_dir", [&] {
     spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
     require_same_settings(spec.options, spec.saved);

@@ -104,7 +104,7 @@ class PretrainingRun : public Objective {
         filled.texts.push_back(sample_fills(model, *corpus_.tokenizer, text));
         texts.push_back(text);
       } catch (const InputError&) {
-        continue;  // the text is left out, usually because it is too long for the model
+        continue;  // the text is too long for the model
       }
     }
     return mask_samples_line(texts, filled);

@@ -217,6 +217,10 @@ TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
   EXPECT_EQ(samples.note, "");
   ASSERT_EQ(samples.texts, std::vector<std::string>{"the [MASK] and [MASK]"})
       << "the other one is too long for the model";
+  expect_says(refusal("check run.yaml --set run_dir=new --set 'logging.fill_masks=[\"a [mask]\", "
+                      "\"b [MASK]\"]'"),
+              "logging.fill_masks: the text 'a [mask]' has no [MASK]; write it where a word is to "
+              "be filled in");
   ASSERT_EQ(samples.steps.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(samples.steps[i].step, 20 * static_cast<std::int64_t>(i + 1));
