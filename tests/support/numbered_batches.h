@@ -64,8 +64,6 @@ class NumberedObjective : public Objective {
     run_data_ = {.tokenizer = "tokenizer",
                  .data = "data",
                  .validation = "validation",
-                 .data_option = "data.train",
-                 .validation_option = "data.validation",
                  .samples = 1000,
                  .metric_name = "loss"};
     for (int each = 0; each < processes_; ++each) run_data_.micro_batch_ranks.push_back(each);

@@ -24,10 +24,7 @@ struct Score {
 struct RunData {
   // A resumed run must find these unchanged.
   std::string tokenizer, data, validation;  ///< hashes of the tokenizer and of the data
-  std::string teacher{};  ///< hash of the teacher of distillation.teacher; empty without one
-  /// The options that name the files: "data.train", "data.validation".
-  std::string data_option, validation_option;
-
+  std::string teacher{};     ///< hash of the teacher of distillation.teacher; empty without one
   std::int64_t samples = 0;  ///< training samples of an epoch
   /// What a new head of regression says before the first step: the mean of the training values.
   std::optional<double> first_value{};

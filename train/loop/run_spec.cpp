@@ -39,6 +39,34 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
   return spec;
 }
 
+namespace {
+
+/// The task whose files the run reads; null for one that reads texts.
+const TaskConfig* task_of(const RunSpec& spec) {
+  if (spec.inputs) return &*spec.inputs;
+  return has_task(spec.options) ? &spec.options.task : nullptr;
+}
+
+}  // namespace
+
+std::string training_option(const RunSpec& spec) {
+  return task_of(spec) ? "task.train" : "data.train";
+}
+
+std::string validation_option(const RunSpec& spec) {
+  const TaskConfig* task = task_of(spec);
+  const bool named = !(task ? task->validation.empty() : spec.options.data.validation.empty());
+  return !named ? training_option(spec) : task ? "task.validation" : "data.validation";
+}
+
+std::string tokenizer_option(const RunSpec& spec) {
+  const TokenizerConfig& named = spec.options.tokenizer;
+  return named.builtin ? "tokenizer.builtin"
+         : named.path  ? "tokenizer.path"
+         : spec.start  ? "model.from"
+                       : training_option(spec);  // its texts train one
+}
+
 void require_pretraining_tokens(const Tokenizer& tokenizer, const RunConfig& config) {
   require_distinct_special_tokens(tokenizer);
   require_input((!config.masking.sentence_order && !config.data.cross_documents) ||
@@ -262,11 +290,7 @@ void require_masks(const RunSpec& spec) {
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
   match_inputs_of_run(spec, errors);
-  const TokenizerConfig& named = spec.options.tokenizer;
-  const char* const option = named.builtin ? "tokenizer.builtin"
-                             : named.path  ? "tokenizer.path"
-                                           : "model.from";
-  const bool fits = errors.note(option, [&] { spec = with_named_tokenizer(spec); });
+  const bool fits = errors.note(tokenizer_option(spec), [&] { spec = with_named_tokenizer(spec); });
   if (!fits) return;  // the settings are incomplete
   if (!has_task(spec.options)) errors.note("logging.fill_masks", [&] { require_masks(spec); });
   errors.note("run_dir", [&] {

@@ -87,6 +87,11 @@ RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors);
 /// The same for a run that starts; throws the first InputError.
 RunSpec resolve(const ConfigText& yaml, Overrides overrides, RunKind kind);
 
+/// The option that names the files to train on, those to evaluate on, and those of the tokenizer.
+std::string training_option(const RunSpec& spec);
+std::string validation_option(const RunSpec& spec);
+std::string tokenizer_option(const RunSpec& spec);
+
 /// Throws an InputError if two special tokens are one, or the tokenizer lacks the sep that
 /// masking.sentence_order and data.cross_documents need, or the words of masking.whole_word.
 void require_pretraining_tokens(const Tokenizer& tokenizer, const RunConfig& config);

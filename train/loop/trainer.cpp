@@ -63,6 +63,7 @@ class Run {
   void save_as_planned();
 
   const RunSession& session_;
+  const RunSpec& spec_;
   const RunConfig& config_;
   Objective& objective_;
   const RunData& data_;
@@ -84,6 +85,7 @@ class Run {
 Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, Device device,
          const RunObserver& observer)
     : session_(session),
+      spec_(spec),
       config_(spec.options),
       objective_(objective),
       data_(objective.data()),
@@ -107,9 +109,10 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
   if (config_.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
   if (!has_task(config_)) state_.losses.emplace();
-  communicator_.require_same_files(
-      data_.data_option, fmt::format("{} {} {}", data_.tokenizer, data_.data, data_.samples));
-  communicator_.require_same_files(data_.validation_option, data_.validation);
+  communicator_.require_same_files(tokenizer_option(spec), data_.tokenizer);
+  communicator_.require_same_files(training_option(spec),
+                                   fmt::format("{} {}", data_.data, data_.samples));
+  communicator_.require_same_files(validation_option(spec), data_.validation);
   communicator_.require_same_files("distillation.teacher", data_.teacher);
   if (communicator_.is_first()) checkpoints_.remove_leftovers();
   resume();
@@ -176,10 +179,10 @@ void Run::require_same_data(const RunState& saved) const {
                   printable_path(config_.run_dir), what, option);
   };
   require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer",
-               data_.data_option);
-  require_same(saved.data == state_.data, "come from other data", data_.data_option);
+               tokenizer_option(spec_));
+  require_same(saved.data == state_.data, "come from other data", training_option(spec_));
   require_same(saved.validation == state_.validation, "were evaluated on other data",
-               data_.validation_option);
+               validation_option(spec_));
   require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
   require_same(saved.start.empty() || state_.start.empty() || saved.start == state_.start,
                "started from other weights, those that log.txt names", "model.from");

@@ -43,8 +43,6 @@ class EmbeddingObjective : public Objective {
     run_data_ = {.tokenizer = text_checksum(data_.tokenizer->definition()),
                  .data = data_.train->content().checksum,
                  .validation = data_.validation.checksum,
-                 .data_option = "task.train",
-                 .validation_option = "task.validation",
                  .samples = std::ssize(data_.train->content().samples),
                  .metric_name = enum_name(*config.task.metric),
                  .higher_is_better = true,

@@ -40,8 +40,6 @@ class TaskObjective : public Objective {
     run_data_ = {.tokenizer = tokenizer ? text_checksum(tokenizer->definition()) : "",
                  .data = content_checksum(*train_),
                  .validation = content_checksum(*validation_),
-                 .data_option = "task.train",
-                 .validation_option = "task.validation",
                  .samples = train_->size(),
                  .first_value = mean_value(*train_),
                  .metric_name = enum_name(*config.task.metric),

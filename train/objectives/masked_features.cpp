@@ -88,8 +88,6 @@ class FeatureObjective : public Objective {
     run_data_ = {.tokenizer = "",
                  .data = features_checksum(*sets_.train),
                  .validation = features_checksum(*sets_.validation),
-                 .data_option = "task.train",
-                 .validation_option = "task.validation",
                  .samples = sets_.train->size(),
                  .metric_name = "loss",
                  .micro_batch_ranks = micro_batch_ranks(options_),

@@ -31,10 +31,10 @@ std::int64_t sequences_of(const std::vector<MaskedSamples>& sources) {
 /// The objective of pretraining on a corpus: masked language modelling, or replaced tokens.
 class PretrainingRun : public Objective {
  public:
-  /// `run` must outlive it. Each evaluation writes its result to `last`.
-  PretrainingRun(const RunSpec& run, Corpus corpus, Distillation distillation, Evaluation& last,
-                 Communicator& communicator)
-      : config_(run.options),
+  /// `config` must outlive it. Each evaluation writes its result to `last`.
+  PretrainingRun(const RunConfig& config, Corpus corpus, Distillation distillation,
+                 Evaluation& last, Communicator& communicator)
+      : config_(config),
         communicator_(communicator),
         corpus_(std::move(corpus)),
         stages_(stages_of(config_)),
@@ -50,11 +50,6 @@ class PretrainingRun : public Objective {
                  .data = content_checksum(corpus_.train),
                  .validation = content_checksum(corpus_.validation),
                  .teacher = distillation_.teacher ? model_hash(*distillation_.teacher) : "",
-                 .data_option = run.inputs ? "task.train" : "data.train",
-                 .validation_option = run.inputs && run.inputs->validation.empty() ? "task.train"
-                                      : run.inputs                      ? "task.validation"
-                                      : config_.data.validation.empty() ? "data.train"
-                                                                        : "data.validation",
                  .samples = sequences_of(train_),
                  .metric_name = "loss",
                  .tokenizer_files = corpus_.tokenizer->files(config_.data.sequence_length),
@@ -229,7 +224,7 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
                           until ? fmt::format(", until step {}", *until) : ""));
     }
     PretrainResult result;
-    PretrainingRun objective(complete, std::move(corpus), std::move(distillation),
+    PretrainingRun objective(complete.options, std::move(corpus), std::move(distillation),
                              result.evaluation, communicator);
     require_schedules_within_run(complete.options, objective.data().samples);
     result.run = train_run(session, complete, objective, device, observer);

@@ -55,6 +55,24 @@ TEST_F(RunSpecTest, RefusesTextsThatTheRunItselfWrites) {
                "rows are what Python was given");
 }
 
+TEST_F(RunSpecTest, OptionsThatNameItsFiles) {
+  RunSpec spec;
+  spec.options.data.train = {TextSource::of_text("a.txt")};
+  EXPECT_EQ(tokenizer_option(spec), "data.train") << "its texts train one";
+  EXPECT_EQ(validation_option(spec), "data.train") << "a share is held out";
+  spec.options.data.validation = {TextSource::of_text("b.txt")};
+  EXPECT_EQ(validation_option(spec), "data.validation");
+  spec.start.emplace();
+  EXPECT_EQ(tokenizer_option(spec), "model.from");
+  spec.options.tokenizer.path = "c";
+  EXPECT_EQ(tokenizer_option(spec), "tokenizer.path");
+  spec.inputs.emplace().train = {"d.tsv"};
+  EXPECT_EQ(training_option(spec), "task.train");
+  EXPECT_EQ(validation_option(spec), "task.train");
+  spec.inputs->validation = {"e.tsv"};
+  EXPECT_EQ(validation_option(spec), "task.validation");
+}
+
 TEST_F(RunSpecTest, ACheckCollectsAllErrors) {
   ResolutionErrors errors("run.yaml");
   resolve(read_run(yaml(two_faults)), RunKind::pretraining, errors);
