@@ -256,7 +256,7 @@ def test_a_negative_number_of_threads_is_an_input_error(config):
     [
         ({"training": {"stepz": 5}}, "training={{\"stepz\": 5}}: unknown key 'training.stepz'; did you mean 'steps'?"),
         ({"training": {"steps": "many"}}, "training={{\"steps\": \"many\"}}: training.steps: got the text 'many', expected a whole number at least 1, or null"),
-        ({"data": {"train": ["{missing}"]}}, "'{missing}' matches no file; relative names start at the current folder {here}"),
+        ({"data": {"train": ["{missing}"]}}, "data.train: '{missing}' matches no file; relative names start at the current folder {here}"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_input_errors(config, tmp_path, sections, message):

@@ -10,7 +10,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/bags.h"
-#include "data/text/match_files.h"
 #include "nn/model.h"
 #include "train/cli/commands.h"
 #include "train/config/validation.h"
@@ -91,16 +90,10 @@ void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
   const bool readable = errors.empty() && task.kind != TaskKind::features;
   for (const auto& [option, patterns] :
        {std::pair("task.train", &task.train), std::pair("task.validation", &task.validation)}) {
-    const std::size_t before = errors.size();
     if (patterns->empty()) continue;  // task.validation_fraction
-    if (patterns == &task.validation && validates_by_retrieval(task)) {
+    if (patterns == &task.validation && validates_by_retrieval(task))
       errors.note(option, [&] { read_validation_folder(task); });
-      continue;
-    }
-    if (task.format != TaskFormat::folders)
-      for (const std::string& pattern : *patterns)
-        errors.note(option, [&] { match_files(std::span(&pattern, 1)); });
-    if (readable && errors.size() == before)
+    else if (readable)
       errors.note(option, [&, files = patterns] { read_first_example(task, *files); });
   }
   if (errors.empty()) errors.note("", [&] { require_read_columns(task); });

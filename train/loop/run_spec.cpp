@@ -32,7 +32,7 @@ void ResolutionErrors::throw_if_any() const {
 RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
   RunSpec spec;
   const auto read_start = [&](const std::string& from) {
-    spec.start = open_start_folder(from);
+    spec.start = with_context("model.from", [&] { return open_start_folder(from); });
     return StartDefaults{spec.start->config, trained_length(*spec.start)};
   };
   spec.options = parse_config(yaml.text, yaml.name, read_start, overrides);
@@ -135,7 +135,7 @@ void require_pieces_of_start(const RunSpec& spec) {
 /// do not read them again.
 void check_first_weights(const RunSpec& spec, bool fresh_head) {
   if (spec.start && !spec.saved.has_checkpoints)
-    check_start(spec.options.model, *spec.start, fresh_head);
+    with_context("model.from", [&] { check_start(spec.options.model, *spec.start, fresh_head); });
 }
 
 /// The folders in which a run writes. Of the cache, rows are of the run's input.
@@ -170,6 +170,7 @@ class OwnFolders {
   fs::path run_dir_, cache_;
 };
 
+/// Matches the patterns of one option of texts, and checks what match_inputs_of_run tells.
 void match_each(const char* option, const std::vector<TextSource>& sources, const RunConfig& config,
                 ResolutionErrors& errors) {
   const OwnFolders own(config);
@@ -191,12 +192,18 @@ std::vector<fs::path> paths_of(const std::string& pattern) {
   }
 }
 
-/// Refuses files of a task that the run writes, and folders that hold its folders.
-void refuse_own_files(const TaskConfig& task, const RunConfig& config) {
+/// The same for the examples of a task.
+void match_each(const char* option, const std::vector<std::string>& patterns, bool features,
+                const RunConfig& config, ResolutionErrors& errors) {
   const OwnFolders own(config);
-  for (const auto& patterns : {task.train, task.validation})
-    for (const std::string& pattern : patterns)
-      for (const fs::path& path : paths_of(pattern)) own.refuse(path);
+  for (const std::string& pattern : patterns)
+    errors.note(option, [&] {
+      // A folder holds texts, or queries: who reads it says what is wrong with it.
+      const bool folder = !features && fs::is_directory(pattern);
+      for (const fs::path& path :
+           folder ? std::vector<fs::path>{pattern} : match_files(std::span(&pattern, 1)))
+        own.refuse(path);
+    });
 }
 
 void require_same_vocabulary(const Tokenizer& teacher, const Tokenizer& run) {
@@ -290,14 +297,14 @@ void require_masks(const RunSpec& spec) {
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
   match_inputs_of_run(spec, errors);
-  const bool fits = errors.note(tokenizer_option(spec), [&] { spec = with_named_tokenizer(spec); });
+  const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
   if (!fits) return;  // the settings are incomplete
   if (!has_task(spec.options)) errors.note("logging.fill_masks", [&] { require_masks(spec); });
-  errors.note("run_dir", [&] {
+  errors.note("", [&] {  // messages about run_dir begin with it
     spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
     require_same_settings(spec.options, spec.saved);
   });
-  errors.note("model.from", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
+  errors.note("", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
   if (!errors.empty() || !spec.options.distillation.teacher) return;
   errors.note("", [&] { spec.teacher = open_teacher(spec); });
 }
@@ -320,18 +327,19 @@ Problems pooling_problems(const RunSpec& spec) {
 void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   errors.add(validate_finetuning(spec.options));
   if (errors.empty()) errors.add(pooling_problems(spec));
-  if (!errors.empty()) return;
+  const bool sound = errors.empty();
   match_inputs_of_run(spec, errors);
+  if (!sound) return;
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
   // The files of the task complete the settings and the head: prepare_task compares both.
-  errors.note("run_dir", [&] {
+  errors.note("", [&] {  // messages about run_dir begin with it
     spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
     require_same_kind(spec.options, spec.saved);
   });
   const Head head = spec.options.model.head;
   const bool fresh_head = spec.options.start.fresh_head || head == Head::sequence_classification ||
                           head == Head::token_classification;
-  if (fits) errors.note("model.from", [&] { check_first_weights(spec, fresh_head); });
+  if (fits) errors.note("", [&] { check_first_weights(spec, fresh_head); });
 }
 
 /// The canonical paths of files that patterns match, and of folders that they name.
@@ -354,13 +362,15 @@ RunSpec with_named_tokenizer(RunSpec spec) {
   if (task) spec.options.task = resolve_task(spec.options.task);
   const TaskConfig& resolved = spec.options.task;
   if ((spec.inputs ? *spec.inputs : resolved).kind == TaskKind::features) return spec;
-  const auto builtin = spec.options.tokenizer.builtin;
-  const auto place = tokenizer_place(spec);
-  if (!builtin && !place) return spec;
-  spec = with_tokenizer(std::move(spec),
-                        builtin ? make_builtin_tokenizer(*builtin) : open_tokenizer(*place));
-  require_pieces_of_start(spec);
-  if (task)  // the constructor throws if the length or the tokenizer does not fit the task
+  with_context(tokenizer_option(spec), [&] {
+    const auto builtin = spec.options.tokenizer.builtin;
+    const auto place = tokenizer_place(spec);
+    if (!builtin && !place) return;
+    spec = with_tokenizer(std::move(spec),
+                          builtin ? make_builtin_tokenizer(*builtin) : open_tokenizer(*place));
+    require_pieces_of_start(spec);
+  });
+  if (task && spec.tokenizer)  // throws if the length or the tokenizer does not fit the task
     const TaskEncoder checked(spec.options.task, {}, *spec.tokenizer,
                               spec.options.data.sequence_length);
   return spec;
@@ -368,9 +378,12 @@ RunSpec with_named_tokenizer(RunSpec spec) {
 
 void match_inputs_of_run(const RunSpec& spec, ResolutionErrors& errors) {
   const RunConfig& config = spec.options;
-  if (spec.inputs || has_task(config))
-    return void(errors.note(
-        "task.train", [&] { refuse_own_files(spec.inputs ? *spec.inputs : config.task, config); }));
+  if (const TaskConfig* task = task_of(spec)) {
+    const bool features = task->kind == TaskKind::features;
+    match_each("task.train", task->train, features, config, errors);
+    match_each("task.validation", task->validation, features, config, errors);
+    return;
+  }
   match_each("data.train", config.data.train, config, errors);
   match_each("data.validation", config.data.validation, config, errors);
 }

@@ -43,16 +43,16 @@ class ResolutionErrors {
   /// Collects all errors. `file` is the name of the configuration, in front of each.
   explicit ResolutionErrors(std::string file) : file_(std::move(file)) {}
 
-  /// Runs f. An InputError becomes a line with `option` in front, unless that is empty. Returns
+  /// Runs f. Its InputError gets `option` in front, and is thrown or becomes a line. Returns
   /// whether f succeeded.
   template <class F>
   bool note(const std::string& option, const F& f) {
-    if (!file_) return f(), true;
     try {
-      f();
+      with_context(option, f);
       return true;
     } catch (const InputError& error) {
-      lines_.push_back(*file_ + ": " + (option.empty() ? "" : option + ": ") + error.what());
+      if (!file_) throw;
+      lines_.push_back(*file_ + ": " + error.what());
       return false;
     }
   }
@@ -76,8 +76,8 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides = {});
 void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors);
 
 /// Matches the files of data.train and data.validation, or of the task. Throws an InputError, or
-/// collects it, for files that the run itself writes, and of texts for a pattern without files and
-/// for a table without the column of the texts.
+/// collects it, for a pattern without files, for files that the run itself writes, and for a table
+/// without the column of the texts.
 void match_inputs_of_run(const RunSpec& spec, ResolutionErrors& errors);
 
 /// The whole resolution: checks the rules of its kind, finds the text files, opens tokenizer and

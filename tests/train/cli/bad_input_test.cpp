@@ -386,8 +386,8 @@ const Case configurations[] = {
 
 const Case texts[] = {
     {"folder", PREPARE "'data.train=[occupied]'",
-     "'occupied' is a folder; name the files in it, as in 'occupied/*.txt', or all below it: "
-     "'occupied/**'"},
+     "data.train: 'occupied' is a folder; name the files in it, as in 'occupied/*.txt', or all "
+     "below it: 'occupied/**'"},
     {"latin1", PREPARE "'data.train=[latin1.txt]'",
      "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 not "
      "UTF-8 (first: latin1.txt:1))"},
@@ -396,7 +396,8 @@ const Case texts[] = {
     {"small_vocabulary", PREPARE "tokenizer.train.vocab_size=16",
      "tokenizer: vocab_size 16 is smaller than the 22 characters and special tokens of the text; "
      "raise it"},
-    {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
+    {"no_tokenizer", PREPARE "tokenizer.path=absent",
+     "tokenizer.path: absent: no such file or folder"},
     {"cache_in_a_file", PREPARE "data.cache=text.txt/cache",
      "data.cache: text.txt: is no folder; name another place"},
 };
@@ -498,8 +499,8 @@ const Case tasks[] = {
      "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, "
      "tokens, questions, choice, features or embeddings, or a task.recipe"},
     {"small_model_in_check", "check task.yaml --set model.vocab_size=35",
-     "task.yaml: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it "
-     "out"},
+     "task.yaml: model.from: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or "
+     "leave it out"},
     {"another_model_in_check", "check task.yaml --set model.type_vocab_size=1",
      "task.yaml: model.from: base: the weights do not fit the model; mismatched: "
      "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, 6]"},
@@ -532,7 +533,8 @@ const Case tasks[] = {
      "pretraining.objective and what belongs to it are for nystrom pretrain; a task learns from "
      "its labels: leave them out"},
     {"stream_of_bytes", PREPARE "tokenizer.builtin=bytes --set data.cross_documents=true",
-     "the tokenizer has no tokens around a text; leave masking.sentence_order and "
+     "tokenizer.builtin: the tokenizer has no tokens around a text; leave masking.sentence_order "
+     "and "
      "data.cross_documents false"},
     {"towers_of_one_text", FINETUNE "model.pairs=towers",
      "model.pairs towers: task.columns.pair is null; name the column of the second text, or set "
@@ -557,13 +559,14 @@ const Case tasks[] = {
     {"listops_with_options", "listops data --set seed=1",
      "--set: nystrom listops reads no configuration"},
     {"absent_model", FINETUNE "model.from=absent",
-     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint; a "
-     "model of the hub is fetched by: hf download absent"},
+     "model.from: absent: no such folder; expected a Hugging Face folder, a run directory or a "
+     "checkpoint; a model of the hub is fetched by: hf download absent"},
     {"another_model", FINETUNE "model.type_vocab_size=1",
-     "base: the weights do not fit the model; mismatched: "
+     "model.from: base: the weights do not fit the model; mismatched: "
      "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, 6]"},
     {"another_number_of_positions", FINETUNE "model.max_position_embeddings=64",
-     "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a "
+     "model.from: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a "
+     "folder with a "
      "longer table"},
     {"longer_than_the_model", FINETUNE "data.sequence_length=48",
      "--set data.sequence_length=48: data.sequence_length 48 exceeds model.max_position_embeddings "

@@ -147,7 +147,7 @@ TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
   run("check run.yaml");  // the number of steps may change
   expect_refused(
       "check run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
-      "run.yaml: run_dir: run: holds a run with other settings; changed: optimizer.learning_rate "
+      "run.yaml: run: holds a run with other settings; changed: optimizer.learning_rate "
       "(0.0001, now 0.5), seed (42, now 1); choose another run_dir, or undo the changes");
 }
 
@@ -158,7 +158,7 @@ TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
       << "a tenth of the steps is the one step of the run";
   expect_refused(
       "check " + by_default + "30",
-      "run.yaml: run_dir: run: holds a run with other settings; changed: "
+      "run.yaml: run: holds a run with other settings; changed: "
       "schedule.warmup_steps (1, now null); choose another run_dir, or undo the changes");
 }
 

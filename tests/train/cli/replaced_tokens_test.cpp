@@ -54,9 +54,10 @@ TEST_F(ReplacedTokensTest, AnotherRunMayGoOnWithTheGenerator) {
 TEST_F(ReplacedTokensTest, AGeneratorOfOtherSizesIsFreshOnDemand) {
   succeeded(train(1, "first", objective_));
   const std::string other = objective_ + "model.from=first pretraining.generator.hidden_size=8 ";
-  EXPECT_EQ(refused(train(1, "second", other)),
-            "nystrom: the generator of first/checkpoints/step-20 has other sizes; leave "
-            "pretraining.generator as it was, or set model.fresh_head: true\n");
+  EXPECT_EQ(
+      refused(train(1, "second", other)),
+      "nystrom: model.from: the generator of first/checkpoints/step-20 has other sizes; leave "
+      "pretraining.generator as it was, or set model.fresh_head: true\n");
   expect_says(succeeded(train(1, "second", other + "model.fresh_head=true")).err,
               ", generator; unused: ");
   expect_says(run("extend first longer --length 64").err,

@@ -27,7 +27,14 @@ const std::string two_faults =
 TEST_F(RunSpecTest, ARunThrowsTheFirstError) {
   EXPECT_TRUE(message_of([&] {
                 resolve(yaml(two_faults), {}, RunKind::pretraining);
-              }).starts_with("'absent.txt' matches no file;"));
+              }).starts_with("data.train: 'absent.txt' matches no file;"));
+  EXPECT_TRUE(message_of([&] {
+                read_run(yaml("model: {from: nowhere}\n"));
+              }).starts_with("model.from: nowhere: no such folder;"));
+  const std::string inputs = "task: {kind: classification, train: [run_spec_test.tsv]}\n";
+  EXPECT_TRUE(message_of([&] {
+                resolve(yaml("tokenizer: {path: nowhere}\n" + inputs), {}, RunKind::finetuning);
+              }).starts_with("task.train: 'run_spec_test.tsv' matches no file;"));
 }
 
 TEST_F(RunSpecTest, RefusesTextsThatTheRunItselfWrites) {

@@ -466,7 +466,8 @@ TEST_F(StartTest, AHeadOfOtherLabelsIsRefusedWithTheWayOut) {
   write_bytes(folder_ / "train.tsv", more + "sky\tpale stars\n");
   expect_refused(
       "finetune run.yaml --set model.from=run --set run_dir=next --quiet",
-      "run/checkpoints/step-2: its head tells 2 labels (people, water), the task has 3 (people, "
+      "model.from: run/checkpoints/step-2: its head tells 2 labels (people, water), the task has 3 "
+      "(people, "
       "sky, water); name the same in task.labels, or start a new head with model.fresh_head: true");
   run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true");
 }
@@ -494,7 +495,8 @@ TEST_F(StartTest, NamesOfTransformersStandForNoOtherOfThem) {
   expect_refused(
       "finetune run.yaml --set model.from=run --set run_dir=next --set "
       "task.labels=[LABEL_1,LABEL_0] --quiet",
-      "run/checkpoints/step-2: its head tells 2 labels (LABEL_0, LABEL_1), the task has 2 "
+      "model.from: run/checkpoints/step-2: its head tells 2 labels (LABEL_0, LABEL_1), the task "
+      "has 2 "
       "(LABEL_1, LABEL_0); name the same in task.labels, or start a new head with "
       "model.fresh_head: true");
 }

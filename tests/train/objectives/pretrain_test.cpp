@@ -358,7 +358,8 @@ TEST_F(PretrainTest, ATokenizerWithoutMaskIsRefused) {
   write_bytes(folder_ / "tokenizer/vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
   write_bytes(folder_ / "tokenizer/merges.txt", "#version: 0.2\n");
   expect_refused(words("run", "tokenizer.path=tokenizer"),
-                 "the tokenizer has no cls token; masked language models need cls, sep, pad and "
+                 "tokenizer.path: the tokenizer has no cls token; masked language models need cls, "
+                 "sep, pad and "
                  "mask: name it as cls_token in tokenizer_config.json");
 }
 
@@ -374,7 +375,8 @@ TEST_F(PretrainTest, ATokenizerThatPadsWithAnotherTokenIsRefused) {
   fs::copy(source_folder() / "tests/fixtures/tokenizers/small/wordpiece", folder_ / "tokenizer");
   write_bytes(folder_ / "tokenizer/special_tokens_map.json", R"({"pad_token": "[SEP]"})");
   expect_refused(words("run", "tokenizer.path=tokenizer' --set 'tokenizer.train.vocab_size=null"),
-                 "the tokenizer has '[SEP]' as its sep and as its pad token; pretraining needs "
+                 "tokenizer.path: the tokenizer has '[SEP]' as its sep and as its pad token; "
+                 "pretraining needs "
                  "two: name another pad_token in its special_tokens_map.json");
 }
 
