@@ -177,12 +177,7 @@ class ConfigReader::SectionReader {
 
   bool read(Ramp& value, const YamlNode& node, const std::string& path, const Range& range,
             const char* = "") {
-    if (node.kind == Kind::mapping) {
-      if (!read(value.points, node, path, range)) return false;
-      for (auto& [key, number] : value.points)
-        if (const auto step = parse_whole_number(key)) key = std::to_string(*step);
-      return true;
-    }
+    if (node.kind == Kind::mapping) return read(value.points, node, path, range);
     double number = 0;
     if (!read(number, node, path, range)) return false;
     value = number;
@@ -221,7 +216,8 @@ class ConfigReader::SectionReader {
     return understood;
   }
 
-  /// Reads a mapping whose keys are free. An override of one key leaves the others.
+  /// Reads a mapping whose keys are free; of whole numbers 3e0 is 3. An override of one key leaves
+  /// the others.
   template <class T>
   bool read(std::vector<std::pair<std::string, T>>& value, const YamlNode& node,
             const std::string& path, const Range& range, const char* = "") {
@@ -233,11 +229,13 @@ class ConfigReader::SectionReader {
       T element{};
       understood &=
           read(element, entry.value, fmt::format("{}.{}", path, printable(entry.key, 40)), range);
-      const auto there = std::ranges::find(items, entry.key, &std::pair<std::string, T>::first);
+      const auto whole = parse_whole_number(entry.key);
+      const std::string key = whole ? std::to_string(*whole) : entry.key;
+      const auto there = std::ranges::find(items, key, &std::pair<std::string, T>::first);
       if (node.dotted && there != items.end())
         there->second = std::move(element);
       else
-        items.emplace_back(entry.key, std::move(element));
+        items.emplace_back(key, std::move(element));
     }
     if (understood) value = std::move(items);
     return understood;

@@ -728,9 +728,12 @@ TEST(ConfigRoundTrip, KeepsNumbersThatChangeWithTheSteps) {
   config.masking.probability.points = {{"0", 0.3}, {"700", 0.2}, {"end", 0.15}};
   const RunConfig read = parse_resolved_config(to_yaml(config), "written.yaml");
   EXPECT_EQ(read.masking.probability, config.masking.probability);
-  const std::string exponents = "masking: {probability: {0: 0.3, 7e2: 0.2, end: 0.15}}";
-  EXPECT_EQ(parse_config(exponents, "run.yaml", start_defaults).masking.probability,
-            read.masking.probability);
+  const std::string exponents =
+      "masking: {probability: {0: 0.3, 7e2: 0.2, end: 0.15}}\n"
+      "training: {batch_schedule: {0: 8, 7e2: 32}}";
+  const RunConfig other = parse_config(exponents, "run.yaml", start_defaults);
+  EXPECT_EQ(other.masking.probability, read.masking.probability);
+  EXPECT_EQ(other.training.batch_schedule, (StepSchedule{{"0", 8}, {"700", 32}}));
 }
 
 TEST(ConfigRoundTrip, KeepsExtremeNumbers) {
