@@ -331,16 +331,21 @@ Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file) {
   fail(name + ": the file");
 }
 
-std::vector<std::string> Hdf5File::names() const {
+/// What the root group of a file lists. The caller has the lock.
+static std::vector<std::string> names_in(hid_t file, const InputFile& input) {
   std::vector<std::string> names;
   const auto add = [](hid_t, const char* name, const H5L_info_t*, void* all) -> herr_t {
     static_cast<std::vector<std::string>*>(all)->emplace_back(name);
     return 0;
   };
-  const auto lock = lock_library();
-  if (H5Literate(state_->id.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names) < 0)
-    fail(printable_path(state_->input->path()) + ": the root group");
+  if (H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names) < 0)
+    fail(printable_path(input.path()) + ": the root group");
   return names;
+}
+
+std::vector<std::string> Hdf5File::names() const {
+  const auto lock = lock_library();
+  return names_in(state_->id.get(), *state_->input);
 }
 
 /// An attribute of an array that is one number.
@@ -365,7 +370,13 @@ std::optional<Hdf5Array> Hdf5File::find(const std::string& name, std::int64_t ca
   const auto lock = lock_library();
   const htri_t exists = H5Lexists(file, name.c_str(), H5P_DEFAULT);
   if (exists < 0) fail(where);
-  if (exists == 0) return {};
+  if (exists == 0) {
+    // In a damaged group the search may pass over a name that the list has.
+    const std::vector<std::string> listed = names_in(file, *state_->input);
+    require_input(std::ranges::find(listed, name) == listed.end(),
+                  "{}: its group lists it, and does not find it: the file is damaged", where);
+    return {};
+  }
   H5L_info_t link;
   if (H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT) < 0) fail(where);
   require_input(link.type == H5L_TYPE_HARD || link.type == H5L_TYPE_SOFT,

@@ -266,6 +266,12 @@ TokenDataset TokenDataset::open(const std::filesystem::path& folder, const std::
 
 const TokenSetInfo& TokenDataset::info() const { return state_->index.info; }
 const std::string& TokenDataset::statistics() const { return state_->index.statistics; }
+void TokenDataset::refuse_statistics() const {
+  const std::string& remedy = state_->remedy;
+  throw InputError(
+      fmt::format("{}: its statistics are not those of a text: the file is damaged{}{}",
+                  printable_path(state_->folder / index_file), remedy.empty() ? "" : "; ", remedy));
+}
 std::int64_t TokenDataset::tokens() const { return state_->token_bases.back(); }
 std::int64_t TokenDataset::documents() const { return state_->document_bases.back(); }
 

@@ -77,6 +77,8 @@ class TokenDataset {
   const TokenSetInfo& info() const;
   /// The statistics passed to ShardWriter::finish, as JSON.
   const std::string& statistics() const;
+  /// Throws the InputError of statistics that their reader does not understand.
+  [[noreturn]] void refuse_statistics() const;
   /// A checksum of the tokens and documents, by the index.
   std::string checksum() const;
   std::int64_t tokens() const;

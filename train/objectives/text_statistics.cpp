@@ -55,9 +55,7 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
         statistics.skipped[i] = {found->at("count"), found->at("bytes"), found->at("first")};
     }
   } catch (const nlohmann::json::exception&) {
-    throw InputError(
-        "the data set's index.json does not identify its text; remove the data set and prepare it "
-        "again");
+    dataset.refuse_statistics();
   }
   return statistics;
 }
