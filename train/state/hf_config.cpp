@@ -374,6 +374,8 @@ bool names_head(const fs::path& folder, Head head) {
          });
 }
 
+bool names_class(const fs::path& folder) { return !value_in(folder, "architectures").is_null(); }
+
 const Architecture* architecture_of(const fs::path& folder) {
   const json type = value_in(folder, "model_type");
   return type.is_string() ? find_architecture(type.get<std::string>()) : nullptr;

@@ -45,6 +45,8 @@ ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file, HeadUse us
 
 /// Whether the class that config.json names ends like that of the head: "MyForTokenClassification".
 bool names_head(const std::filesystem::path& folder, Head head);
+/// Whether config.json names a class, in `architectures`.
+bool names_class(const std::filesystem::path& folder);
 
 /// read_hf_config on the file's text. `source` stands in front of errors.
 ModelConfig parse_hf_config(std::string_view text, const std::string& source);

@@ -104,9 +104,9 @@ ModelConfig read_folder(const fs::path& folder, HeadUse use) {
   ModelConfig config = read_hf_keys(folder, use);
   if (const auto modules = read_sentence_modules(folder))
     config.embedding = modules->embedding;
-  else if (config.head == Head::none && !names_head(folder, Head::none) &&
+  else if (use != HeadUse::discarded && !names_class(folder) &&
            holds_masked_lm_head(folder, config))
-    config.head = Head::masked_lm;  // as AutoModelForMaskedLM reads a folder that names no class
+    config.head = Head::masked_lm;  // as AutoModelForMaskedLM reads it
   if (config.head == Head::masked_lm && config.tie_word_embeddings && has_own_decoder(folder))
     config.tie_word_embeddings = false;
   return config;

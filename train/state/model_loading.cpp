@@ -339,7 +339,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   const auto unused = [&](const WeightSource::Entry& entry) {
     const bool of_other_pooling = !same_head && entry.name == class_token_name;
     const bool of_other_vectors = !same_head && entry.name.starts_with(vector_prefix);
-    if (!known.contains(entry.name) && (is_outside_encoder(entry.name) || of_other_pooling))
+    if (!known.contains(entry.name) &&
+        (is_outside_encoder(entry.name) || of_other_pooling || of_other_vectors))
       return true;
     if (of_other_vectors && known.at(entry.name) != entry.shape) return true;
     // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
