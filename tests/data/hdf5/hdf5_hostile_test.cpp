@@ -263,5 +263,16 @@ TEST_F(DamagedHdf5, EveryFlippedBitIsFoundOrHarmless) {
   EXPECT_GT(found, 1000);
 }
 
+/// The search finds a name by the last one of each node, the list goes through all.
+TEST_F(Hdf5Hostile, AGroupThatHidesANameIsDamaged) {
+  make_file(path_, [](hid_t file) {
+    for (const char* name : {"w", "x"}) add_array(file, H5T_STD_U16LE, 100, {}, name);
+  });
+  std::string bytes = read_bytes(path_);
+  bytes.at(bytes.find("TREE") + 43) = '\xff';  // in the place of the name "x", as the last one
+  write_bytes(path_, bytes);
+  EXPECT_EQ(refusal(path_), "'x': its group lists it, and does not find it: the file is damaged");
+}
+
 }  // namespace
 }  // namespace nystrom
