@@ -370,6 +370,12 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
         found, {"data.validation", "data.validation_fraction"},
         "data.validation is empty; name held-out text files, or set data.validation_fraction, "
         "such as 0.01");
+  const std::vector<std::string>& texts = config.logging.fill_masks;
+  if (config.pretraining.objective == PretrainingObjective::replaced_tokens && !texts.empty() &&
+      texts != LoggingConfig{}.fill_masks)
+    add_problem(found, {"logging.fill_masks", "pretraining.objective"},
+                "logging.fill_masks is for pretraining.objective masked; what tells replaced "
+                "tokens fills no masks: leave it out");
   const auto fixed = config.model.fixed_length();
   if (fixed && *fixed != config.data.sequence_length)
     add_problem(

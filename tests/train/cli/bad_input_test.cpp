@@ -277,6 +277,10 @@ const Case configurations[] = {
      "--set masking.sentence_order=true: pretraining.objective replaced_tokens and "
      "masking.sentence_order exclude each other; its head beside it is that of a masked language "
      "model"},
+    {"texts_that_a_discriminator_does_not_fill",
+     PRETRAIN "pretraining.objective=replaced_tokens --set 'logging.fill_masks=[\"a [MASK]\"]'",
+     "logging.fill_masks is for pretraining.objective masked; what tells replaced tokens fills no "
+     "masks: leave it out"},
     {"masking_beyond_the_run", PRETRAIN "'masking.probability={0: 0.3, 5: 0.15}'",
      "--set masking.probability={0: 0.3, 5: 0.15}: masking.probability reaches step 5 of a run of "
      "2; begin earlier, or write end"},
