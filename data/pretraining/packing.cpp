@@ -27,8 +27,7 @@ Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions opt
   require(!options.isolated || (!options.cross_documents && options.reserved == 0),
           "packing: isolated pieces are of one document, and without room for more tokens");
   index_documents();
-  require_input(size_ > 0, "no document has {} tokens; give longer texts",
-                min_piece_tokens);
+  require_input(size_ > 0, "no document has {} tokens; give longer texts", min_piece_tokens);
 }
 
 /// Starts of documents, and the end of the last.
