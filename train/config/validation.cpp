@@ -267,21 +267,14 @@ void refuse_embedding_loss(const RunConfig& config, const char* purpose, Problem
                 purpose);
 }
 
-/// Reports options that nothing would read: of an optimizer, an inverse, a tokenizer or a loss that
-/// the run has not.
+/// Reports options that nothing would read: of an optimizer, a tokenizer or a loss that the run
+/// has not.
 void check_unused(const RunConfig& config, Problems& found) {
   if (config.optimizer.name != OptimizerKind::muon &&
       config.optimizer.momentum != OptimizerOptions{}.momentum)
     add_problem(found, {"optimizer.momentum", "optimizer.name"},
                 "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
                 enum_name(config.optimizer.name));
-  const AttentionConfig& attention = config.model.attention;
-  const std::int64_t usual = AttentionConfig{}.inverse_iterations;
-  if (attention.inverse != Inverse::iterative && attention.inverse_iterations != usual)
-    add_problem(found, {"model.attention.inverse_iterations", "model.attention.inverse"},
-                "model.attention.inverse_iterations is for model.attention.inverse iterative, and "
-                "the inverse is {}; set it to {}",
-                enum_name(attention.inverse), usual);
   if (config.start.fresh_head && !config.start.from)
     add_problem(found, {"model.fresh_head", "model.from"},
                 "model.fresh_head is for a model that starts from a folder, and model.from is "
@@ -293,12 +286,12 @@ void check_unused(const RunConfig& config, Problems& found) {
   // The number of pieces may be that of the tokenizer, which with_tokenizer knows.
   const TokenizerTrainingConfig untrained{.vocab_size = config.tokenizer.train.vocab_size};
   if (given && config.tokenizer.train != untrained)
-    add_problem(found,
-                {"tokenizer.train.kind", "tokenizer.train.lower_case",
-                 "tokenizer.train.strip_accents"},
-                "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
-                "{}; leave it out",
-                given);
+    add_problem(
+        found,
+        {"tokenizer.train.kind", "tokenizer.train.lower_case", "tokenizer.train.strip_accents"},
+        "tokenizer.train is for a tokenizer that the run trains, and this one is that of "
+        "{}; leave it out",
+        given);
   // Python reads the section of a task before the data give its kind.
   if (has_task(config) && config.task.kind != TaskKind::embeddings)
     refuse_embedding_loss(config, "tasks of kind embeddings", found);

@@ -32,12 +32,14 @@ constexpr std::size_t whole_pieces = std::size_t{1} << 18;
 // Names of data sets in their folder. That of a source has its name behind.
 constexpr const char *training_set = "train", *validation_set = "validation";
 
-/// The name and the checksum of every file. Sizes and times do not tell the state of a corpus:
-/// files of a container image have one time, and copies may keep that of the original.
+/// The place, the name, whose ending tells the form, and the checksum of every file. Sizes and
+/// times do not tell the state of a corpus: files of a container image have one time, and copies
+/// may keep that of the original.
 std::string describe_files(const Files& files) {
   std::string text;
   for (const fs::path& file : files)
-    text += fmt::format("{} {}\n", normal_place(file).string(), file_checksum(file));
+    text += fmt::format("{} {} {}\n", normal_place(file).string(), file.filename().string(),
+                        file_checksum(file));
   return text;
 }
 
@@ -157,29 +159,31 @@ class HeldOutText {
       bool tables = false;
       std::uintmax_t bytes = 0;
       for (const fs::path& file : texts) {
-        source_of_[file] = std::ssize(in_stretches_);
+        source_of_[file] = std::ssize(stretch_);
         bytes += fs::file_size(file);
         tables |= table_format_of(file).has_value();
       }
-      in_stretches_.push_back(config.data.documents == Documents::files && !tables &&
-                              static_cast<double>(texts.size()) * fraction_ < 1);
+      const bool few = static_cast<double>(texts.size()) * fraction_ < 1;
       const double held = static_cast<double>(bytes) * fraction_;
-      if (in_stretches_.back())
-        piece_bytes_ = std::min(
-            piece_bytes_, static_cast<std::size_t>(std::clamp(held / stretches, 64.0, 16384.0)));
+      stretch_.push_back(
+          config.data.documents == Documents::files && !tables && few
+              ? static_cast<std::int64_t>(std::clamp(held / stretches, 64.0, 16384.0))
+              : 0);
+      if (stretch_.back() > 0) piece_bytes_ = std::min(piece_bytes_, stretch_.back());
     }
   }
 
   /// The longest pieces in which text must be read.
-  std::size_t piece_bytes() const { return piece_bytes_; }
+  std::size_t piece_bytes() const { return static_cast<std::size_t>(piece_bytes_); }
 
   /// Whether a piece is held out. All pieces of a source are given, in the order of reading.
   bool holds(const TextPiece& piece) {
     if (fraction_ == 0) return false;
     const std::int64_t source = source_of_.at(*piece.file);
-    const std::int64_t count = in_stretches_[source] ? piece.number : piece.document;
+    const std::int64_t stretch = stretch_[source],
+                       count = stretch > 0 ? piece.number : piece.document;
     if (std::exchange(source_, source) != source) before_ = count;
-    return holds_part(count - before_);
+    return holds_part((count - before_) / (stretch > 0 ? stretch / piece_bytes_ : 1));
   }
 
  private:
@@ -200,11 +204,11 @@ class HeldOutText {
 
   double fraction_;
   PhiloxKey key_;
-  std::size_t piece_bytes_ = whole_pieces;
+  std::int64_t piece_bytes_ = whole_pieces;
   std::map<fs::path, std::int64_t> source_of_;
-  std::vector<bool> in_stretches_;  // sources
-  std::int64_t source_ = -1;        // of the last piece
-  std::int64_t before_ = 0;         // parts before that source
+  std::vector<std::int64_t> stretch_;  // bytes of a source's stretches; 0: its documents are whole
+  std::int64_t source_ = -1;           // of the last piece
+  std::int64_t before_ = 0;            // pieces or documents before that source
 };
 
 /// Reports that data.validation_fraction leaves a data set without text.
@@ -423,15 +427,17 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
   while (const auto piece = text.next()) {
     const bool taken = takes(*piece);
     if (taken) {
-      // Stretches that follow each other are tokenized as the text that they are.
-      if (!begins && !pieces.empty() &&
-          pieces.back().text.size() + piece->text.size() <= whole_pieces)
-        pieces.back().text += piece->text;
-      else
-        pieces.push_back({std::string(piece->text), begins, {}});
+      // Stretches that follow each other are tokenized as the text that they are, whatever the
+      // size of a batch.
+      const bool joins = !begins && !pieces.empty() &&
+                         pieces.back().text.size() + piece->text.size() <= whole_pieces;
+      if (!joins) {
+        if (waiting >= batch_bytes) flush();
+        pieces.push_back({"", begins, {}});
+      }
+      pieces.back().text += piece->text;
       // With short lines, the pieces take more memory than their text.
-      waiting += piece->text.size() + sizeof(Piece);
-      if (waiting >= batch_bytes) flush();
+      waiting += piece->text.size() + (joins ? 0 : sizeof(Piece));
     }
     begins = !taken || !piece->continues;
   }

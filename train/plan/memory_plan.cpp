@@ -67,6 +67,10 @@ Distillation teacher_of(const PlannedRun& config, const ModelConfig& small, DTyp
   ModelConfig shape =
       config.teacher && config.distillation.attention_output == 0 ? *config.teacher : small;
   shape.num_hidden_layers = small.num_hidden_layers;
+  shape.attention.layers.clear();
+  shape.attention.window_layers.clear();
+  shape.attention.window.reset();
+  shape.local_rope_theta.reset();
   shape.attention.kind = AttentionKind::softmax;
   shape.attention.conv_kernel_size.reset();
   auto teacher = std::make_unique<Model>(shape);

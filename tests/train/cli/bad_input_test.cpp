@@ -460,10 +460,6 @@ const Case tasks[] = {
     {"momentum_of_another_optimizer", FINETUNE "optimizer.momentum=0.9",
      "--set optimizer.momentum=0.9: optimizer.momentum is for optimizer.name muon, and the name is "
      "adamw; leave it out"},
-    {"steps_of_an_inverse_without_any",
-     FINETUNE "model.attention.inverse_iterations=9 --set model.attention.inverse=identity",
-     "--set model.attention.inverse=identity: model.attention.inverse_iterations is for "
-     "model.attention.inverse iterative, and the inverse is identity; set it to 6"},
     {"inputs_without_a_tokenizer", "pretrain task.yaml --quiet --set model.from=null",
      "pretraining on the inputs of a task trains no tokenizer; name one in tokenizer.path or "
      "tokenizer.builtin, or start from a model"},
