@@ -337,7 +337,7 @@ struct ModelConfig {
 };
 
 /// f32 has all powers of it that rotations take, and their products with places.
-inline constexpr Range rotation_base = between(1e-12, 1e12);
+inline constexpr Range rotation_base = between(1e-6, 1e9);
 
 template <class V>
 void fields(V& v, ModelConfig& c) {

@@ -52,7 +52,7 @@ struct Range {
 
 inline constexpr Range any_number{};
 inline constexpr Range positive{.lower = 0, .lower_open = true};
-/// Of numbers that f32 divides by: smaller ones are 0 there.
+/// Of numbers by which f32 divides: what is smaller gives infinities there.
 inline constexpr Range positive_in_f32{.lower = 1e-37};
 inline constexpr Range not_negative{.lower = 0};
 inline constexpr Range probability{.lower = 0, .upper = 1};

@@ -145,8 +145,8 @@ const Case unbuildable[] = {
      },
      "layer_norm_eps is 1e+300; expected a number between 1e-37 and 1\n"
      "initializer_range is 1e+300; expected a number between 0 and 1000\n"
-     "rope_theta is 1e+300; expected a number between 1e-12 and 1000000000000\n"
-     "local_rope_theta is 1e-60; expected a number between 1e-12 and 1000000000000"},
+     "rope_theta is 1e+300; expected a number between 1e-06 and 1000000000\n"
+     "local_rope_theta is 1e-60; expected a number between 1e-06 and 1000000000"},
     {"Iterations", [](C& c) { c.attention.inverse_iterations = 1001; },
      "attention.inverse_iterations is 1001; expected a whole number between 0 and 1000"},
     {"Landmarks", [](C& c) { c.attention.num_landmarks = 600; },

@@ -489,8 +489,8 @@ void print(const CheckReport& report) {
 // ---- The command --------------------------------------------------------------------------------
 
 void run(const CheckOptions& options, Device device, Log& log) {
+  Lines told;  // by the readers of files
   try {
-    Lines told;  // by the readers of files
     Log collected(/*quiet=*/true, [&](const std::string& line) {
       told.push_back(line.substr(line.starts_with(warning_mark) ? warning_mark.size() : 0));
     });
@@ -510,7 +510,8 @@ void run(const CheckOptions& options, Device device, Log& log) {
     Json errors = Json::array();
     std::istringstream lines(error.what());
     for (std::string line; std::getline(lines, line);) errors.push_back(line);
-    if (options.common.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", errors}}.dump());
+    if (options.common.json)
+      fmt::print("{}\n", Json{{"ok", false}, {"errors", errors}, {"warnings", told}}.dump());
     throw;
   }
 }

@@ -99,7 +99,13 @@ void run(const InfoOptions& options, Device, Log& log) {
   Json info =
       describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;
-  if (run) memory = plan_memory(*run, 1);
+  if (run) {
+    info["labels_unknown"] = lists_labels(*run);
+    std::optional<ModelConfig> teacher;
+    if (const auto& folder = run->distillation.teacher; folder && std::filesystem::exists(*folder))
+      teacher = open_model_folder(*folder, {}, log).config;
+    memory = plan_memory(*run, 1, teacher);
+  }
   if (options.common.json) {
     if (memory) {
       for (const auto& [part, bytes] : bytes_by_part(*memory, run->training.micro_batch_size))

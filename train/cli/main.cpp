@@ -31,7 +31,7 @@ namespace nystrom {
 void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
   const auto group = [](bool shown) { return shown ? "Options" : ""; };
   if (use.json) app.add_flag("--json", json, std::string("print ") + use.json);
-  app.add_option("--set", overrides, "override an option: --set model.attention.num_landmarks=32")
+  app.add_option("--set", overrides, "override an option: --set model.hidden_dropout_prob=0")
       ->allow_extra_args(false)
       ->transform(full_override)
       ->group(group(use.set));

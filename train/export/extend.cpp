@@ -47,9 +47,8 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
       "--length {}: {} has that many positions and {} landmarks already; choose a larger length",
       options.length, where, landmarks);
   require_input(!options.landmarks || config.has_kind(AttentionKind::nystrom),
-                "--landmarks {}: {} has exact attention, without landmarks; leave it out, or use "
-                "nystrom convert",
-                landmarks, where);
+                "--landmarks {}: the attention of {} is {}, without landmarks; leave it out",
+                landmarks, where, describe_kinds(config));
   require_input(!options.landmarks || landmarks <= options.length,
                 "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens",
                 landmarks, options.length);

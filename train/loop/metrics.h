@@ -1,6 +1,7 @@
 // Records of a run: one JSON object a line, and TensorBoard events.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
@@ -33,7 +34,7 @@ class StepMeans {
   void clear() { *this = {}; }
 
   /// The mean over the steps with a finite loss; NaN without any.
-  double loss() const { return loss_ / static_cast<double>(finite_); }
+  double loss() const { return finite_ > 0 ? loss_ / static_cast<double>(finite_) : NAN; }
   /// The mean accuracy; nothing if the steps have none.
   std::optional<double> accuracy() const;
   /// Tokens of all steps divided by their seconds.

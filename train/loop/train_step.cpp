@@ -76,9 +76,8 @@ std::vector<double> sum_over_processes(const StepOptions& options, const std::ve
   return options.gradient_sum ? options.gradient_sum->communicator().sum(own) : own;
 }
 
-StepResult step_without_targets(std::span<const Batch> batches) {
+StepResult step_without_targets() {
   StepResult result{NAN, 0, true};
-  for (const Batch& batch : batches) result.tokens += batch.tokens;
   result.has_targets = false;
   return result;
 }
@@ -94,7 +93,7 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
   const std::vector<double> counts = sum_over_processes(
       options, {static_cast<double>(chosen_tokens(batches)), own_sequences, own_tokens});
   const double chosen = counts[0], sequences = counts[1];
-  if (chosen == 0) return step_without_targets(batches);
+  if (chosen == 0) return step_without_targets();
   std::vector<MaskedLmOutput> outputs;
   std::vector<Tensor> orders;
   std::vector<DistilledShare> shares;

@@ -79,7 +79,7 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Batch> batches,
 std::vector<double> sum_over_processes(const StepOptions& options, const std::vector<double>& own);
 
 /// The result of a step none of whose tokens can be masked, in any process.
-StepResult step_without_targets(std::span<const Batch> batches);
+StepResult step_without_targets();
 
 /// Runs optimizer_step with the masked-LM loss, normalised by the number of masked tokens in all
 /// micro-batches of all processes. A sentence-order head adds its cross-entropy, normalised by the

@@ -27,8 +27,8 @@ std::vector<std::string> changed_computation(const ModelConfig& before, const Mo
       return option.starts_with(std::string("model.") + key);
     };
     return !begins("attention.") && !begins("num_attention_heads") && !begins("hidden_act") &&
-           !begins("norm") && !begins("layer_norm_eps") && !begins("positions") &&
-           !begins("rope_theta") && !begins("mlp");
+           !begins("norm") && !begins("layer_norm_eps") && !begins("position") &&
+           !begins("rope_theta") && !begins("local_rope_theta") && !begins("mlp");
   });
   return changed;
 }
@@ -76,11 +76,8 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   } else {
     store.initialise(seed, config.model.initializer_range);
   }
-  if (first_value && is_new && store.has(output)) {
-    // As the computation rounds it, so that exact weights say the same.
-    const Tensor rounded = Tensor::full({1}, *first_value, DType::f64).cast(config.training.dtype);
-    if (std::isfinite(rounded.cast(DType::f64).item())) store.set(output, rounded);
-  }
+  if (first_value && is_new && store.has(output))
+    store.set(output, Tensor::full({1}, *first_value, DType::f32));
   start_average();
 }
 

@@ -179,7 +179,11 @@ class HeldOutText {
   /// Whether a piece is held out. All pieces of a source are given, in the order of reading.
   bool holds(const TextPiece& piece) {
     if (fraction_ == 0) return false;
-    const std::int64_t source = source_of_.at(*piece.file);
+    std::int64_t source = source_;
+    if (piece.file->native() != file_) {
+      file_ = piece.file->native();
+      source = source_of_.at(*piece.file);
+    }
     const std::int64_t stretch = stretch_[source],
                        count = stretch > 0 ? piece.number : piece.document;
     if (std::exchange(source_, source) != source) before_ = count;
@@ -207,7 +211,8 @@ class HeldOutText {
   std::int64_t piece_bytes_ = whole_pieces;
   std::map<fs::path, std::int64_t> source_of_;
   std::vector<std::int64_t> stretch_;  // bytes of a source's stretches; 0: its documents are whole
-  std::int64_t source_ = -1;           // of the last piece
+  std::string file_;                   // of the last piece
+  std::int64_t source_ = -1;           // the same
   std::int64_t before_ = 0;            // pieces or documents before that source
 };
 
@@ -466,12 +471,12 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
     const bool split = files.validation.empty();
     const auto write = [&](const std::vector<SourceFiles>& sources, const char* set,
                            bool validates) {
+      HeldOutText held_out(config, files);
       for (const SourceFiles& texts : sources) {
         const std::string& name = texts.source.name;
         log.say(fmt::format("turning the {} text{} into tokens",
                             set == training_set ? "training" : set,
                             name.empty() ? "" : fmt::format(" ({})", name)));
-        HeldOutText held_out(config, files);
         const auto takes = [&](const TextPiece& piece) {
           return !split || held_out.holds(piece) == validates;
         };
@@ -481,7 +486,8 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
         });
       }
     };
-    write(split ? files.train : files.validation, validation_set, true);  // or it is refused soon
+    // First, so that a set without text is refused before the longer one is read.
+    write(split ? files.train : files.validation, validation_set, true);
     write(files.train, training_set, false);
     files.require_unchanged();
   };

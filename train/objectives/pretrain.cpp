@@ -62,7 +62,8 @@ class PretrainingRun : public Objective {
   }
 
   bool are_comparable(std::int64_t a, std::int64_t b) const override {
-    return stage_of(a) == stage_of(b);
+    const DistillationConfig& teacher = config_.distillation;
+    return stage_of(a) == stage_of(b) && teacher.at_step(a + 1) == teacher.at_step(b + 1);
   }
 
   StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {

@@ -43,7 +43,7 @@ StepResult replaced_tokens_step(Model& model, Optimizer& optimizer, std::span<co
     tokens += static_cast<double>(batch.tokens);
   }
   const std::vector<double> counts = sum_over_processes(options, {masked, tokens});
-  if (counts[0] == 0) return step_without_targets(batches);
+  if (counts[0] == 0) return step_without_targets();
   const ReplacedTokensScale scale{counts[0], counts[1], weight};
   std::vector<ReplacedTokensOutput> outputs;
   const auto loss = [&](std::size_t part, const RunContext& run) {

@@ -189,7 +189,7 @@ Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& o
     case TaskTarget::value: return squared_error(out.logits, batch, normaliser);
     case TaskTarget::span: {
       Var start = out.start_logits, end = out.end_logits;
-      if (config.attention.semantics == Semantics::nystrom) {
+      if (!config.fixed_length()) {  // else padding is read, as in transformers
         start = of_tokens(start, batch.input.offsets);
         end = of_tokens(end, batch.input.offsets);
       }

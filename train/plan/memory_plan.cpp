@@ -279,7 +279,7 @@ double flops_of_step(const PlannedRun& config, int devices) {
     const StepFlops own = flops_of(config.model);
     double flops = own.forward() + own.backward(config.training.activation_checkpointing);
     if (staged.distillation.teacher)
-      flops += flops_of(config.teacher.value_or(config.model.with_exact_attention())).forward();
+      flops += flops_of(config.teacher.value_or(config.model).with_exact_attention()).forward();
     largest = std::max(largest, flops);
   }
   return largest;

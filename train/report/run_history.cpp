@@ -127,7 +127,6 @@ void read_log(RunHistory& run) {
     if (line.find(" stopped early: ") != line.npos) run.stopped_early = true;
   }
   run.log_end.assign(end.begin(), end.end());
-  if (!run.error.empty()) run.notes.push_back("ended in an error: " + run.error);
   if (left_out > 0) run.warnings.push_back({fmt::format("{} more warnings in log.txt", left_out)});
 }
 
@@ -194,6 +193,9 @@ RunHistory read_run_history(const fs::path& folder) {
   run.total_steps = run.config.training.steps;
   read_metrics(run);
   read_log(run);
+  // A start that is refused does not change a finished run.
+  if (run.total_steps && run.steps >= *run.total_steps) run.error.clear();
+  if (!run.error.empty()) run.notes.push_back("ended in an error: " + run.error);
   return run;
 }
 

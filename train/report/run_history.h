@@ -45,9 +45,9 @@ struct RunHistory {
   std::optional<std::int64_t> total_steps;   ///< steps of the whole run, if known
   std::optional<std::int64_t> parameters{};  ///< from the log
   bool stopped_early = false;
-  std::string error{};  ///< the one that ended the last start, by the log
+  std::string error{};  ///< by the log, of a run that ended in one
 
-  std::vector<std::string> notes;    ///< problems with the files
+  std::vector<std::string> notes;    ///< problems with the files, and the error
   std::vector<RunWarning> warnings;  ///< those of the log, in the order of their first appearance
   std::vector<std::string> log_end;  ///< the log's last lines
 

@@ -374,7 +374,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
       config.labels != folder.config.labels)
     result.names.outputs =
         fmt::format("its outputs {} are {} here; task.labels gives another order",
-                    fmt::join(folder.config.labels, ", "), fmt::join(config.labels, ", "));
+                    printable(fmt::format("{}", fmt::join(folder.config.labels, ", ")), 200),
+                    printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
   return result;
 }
 

@@ -49,9 +49,14 @@ bool is_unmarked_lock(const fs::path& path) {
 /// Whether the entry of a run's folder is of the cache there, or holds it.
 bool is_of_cache(const fs::path& entry, const fs::path& cache) {
   if (cache.empty()) return false;
-  const fs::path place = normal_place(cache).lexically_relative(normal_place(entry.parent_path())),
-                 name = entry.filename();
-  if (place != ".") return *place.begin() == name;
+  const fs::path folder = entry.parent_path(), name = entry.filename();
+  const auto within = [](const fs::path& inner, const fs::path& outer) {
+    return inner.lexically_relative(outer);
+  };
+  const fs::path place = within(normal_place(cache), normal_place(folder)),
+                 named = within(fs::absolute(cache).lexically_normal(),
+                                fs::absolute(folder).lexically_normal());  // it may be a link
+  if (place != ".") return *place.begin() == name || *named.begin() == name;
   return std::ranges::any_of(std::array{"tokens-", "tokenizer-", "rows-"},
                              [&](const char* kind) { return name.string().starts_with(kind); });
 }
