@@ -18,10 +18,12 @@ struct Kind {
   Pooling pooling = Pooling::first;
   Pairs pairs = Pairs::joined;
   bool multi_label = false;
+  Semantics semantics = Semantics::nystrom;  // transformers: its exact case
 };
 std::string name_of(const Kind& kind) {
   return std::string(enum_name(kind.kind)) + (kind.pairs == Pairs::towers ? "_towers" : "") +
-         (kind.pooling == Pooling::mean ? "_mean" : "") + (kind.multi_label ? "_label_sets" : "");
+         (kind.pooling == Pooling::mean ? "_mean" : "") + (kind.multi_label ? "_label_sets" : "") +
+         (kind.semantics == Semantics::transformers ? "_as_transformers" : "");
 }
 void PrintTo(const Kind& kind, std::ostream* out) {
   *out << name_of(kind);
@@ -36,6 +38,9 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     config_.head = head_of(GetParam().kind);
     config_.pooling = GetParam().pooling;
     config_.pairs = GetParam().pairs;
+    config_.attention.semantics = GetParam().semantics;
+    if (GetParam().semantics == Semantics::transformers)
+      config_.segment_means_seq_len = config_.attention.num_landmarks;
     config_.labels = GetParam().kind == TaskKind::regression ? std::vector<std::string>{"LABEL_0"}
                                                              : GetParam().labels;
     TaskConfig task;
@@ -166,7 +171,11 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{TaskKind::choice, {}}, Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean},
         Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::first, Pairs::joined, true},
         Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean, Pairs::towers},
-        Kind{TaskKind::regression, {}, Pooling::first, Pairs::towers}),
+        Kind{TaskKind::regression, {}, Pooling::first, Pairs::towers},
+        Kind{.kind = TaskKind::questions, .semantics = Semantics::transformers},
+        Kind{.kind = TaskKind::tokens,
+             .labels = {"B-X", "I-X", "O"},
+             .semantics = Semantics::transformers}),
     [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
