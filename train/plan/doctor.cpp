@@ -1,6 +1,6 @@
 #include "train/plan/doctor.h"
 
-#include <sched.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include "core/base/control_groups.h"
 #include "core/base/file_io.h"
@@ -61,11 +60,7 @@ std::string gigabytes(std::int64_t bytes) {
 }
 
 /// Those that this process may run on: taskset, Slurm and containers can leave out some.
-int cores() {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
+int cores() { return std::max(1, omp_get_num_procs()); }
 
 /// The finding that all is well, or a note with advice.
 Finding judged(const char* name, bool well, std::string text, std::string advice) {

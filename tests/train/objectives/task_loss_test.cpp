@@ -14,7 +14,7 @@ namespace {
 
 struct Kind {
   TaskKind kind;
-  std::vector<std::string> labels;
+  std::vector<std::string> labels = {};
   Pooling pooling = Pooling::first;
   Pairs pairs = Pairs::joined;
   bool multi_label = false;
