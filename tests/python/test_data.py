@@ -474,7 +474,7 @@ def test_a_stream_without_a_kind_keeps_its_ids(task):
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_a_missing_id_is_refused(missing, task):
-    task["task"] = SQUAD
+    task["task"] = SQUAD | {"columns": {"id": "id"}}
     rows = questions()
     rows[1]["id"] = missing
     with pytest.raises(TypeError, match="train, row 1, column 'id': .*leave out what is missing"):
