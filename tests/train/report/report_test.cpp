@@ -74,7 +74,8 @@ TEST(RunHistory, ReadsTheLog) {
 
 TEST(RunHistory, KnowsTheErrorThatEndedTheLastStart) {
   const TemporaryFolder folder;
-  const fs::path path = write_run(folder, "run", records);
+  const fs::path path =
+      write_run(folder, "run", records, "training: {steps: 9}\nschedule: {warmup_steps: 1}\n");
   const std::string start = "T training 9 parameters on 2 threads in run\n";
   write_bytes(path / "log.txt", start + "T error: no room\n");
   EXPECT_EQ(read_run_history(path).notes, std::vector<std::string>{"ended in an error: no room"});
