@@ -510,8 +510,9 @@ void run(const CheckOptions& options, Device device, Log& log) {
     Json errors = Json::array();
     std::istringstream lines(error.what());
     for (std::string line; std::getline(lines, line);) errors.push_back(line);
-    if (options.common.json)
-      fmt::print("{}\n", Json{{"ok", false}, {"errors", errors}, {"warnings", told}}.dump());
+    Json result{{"ok", false}, {"errors", errors}};
+    if (!told.empty()) result["warnings"] = told;
+    if (options.common.json) fmt::print("{}\n", result.dump());
     throw;
   }
 }
