@@ -103,7 +103,8 @@ void run(const InfoOptions& options, Device, Log& log) {
     info["labels_unknown"] = lists_labels(*run);
     std::optional<ModelConfig> teacher;
     if (const auto& folder = run->distillation.teacher; folder && std::filesystem::exists(*folder))
-      teacher = open_model_folder(*folder, {}, log).config;
+      with_context("distillation.teacher",
+                   [&] { teacher = open_model_folder(*folder, {}, log).config; });
     memory = plan_memory(*run, 1, teacher);
   }
   if (options.common.json) {

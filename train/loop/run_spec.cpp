@@ -192,16 +192,16 @@ std::vector<fs::path> paths_of(const std::string& pattern) {
   }
 }
 
-/// The same for the examples of a task.
-void match_each(const char* option, const std::vector<std::string>& patterns, bool features,
-                const RunConfig& config, ResolutionErrors& errors) {
+/// Refuses patterns of a task's files that match none, and files of the run.
+void match_each(const char* option, const std::vector<std::string>& patterns,
+                const TaskConfig& task, const RunConfig& config, ResolutionErrors& errors) {
   const OwnFolders own(config);
   for (const std::string& pattern : patterns)
     errors.note(option, [&] {
       // A folder holds texts, or queries: who reads it says what is wrong with it.
-      const bool folder = !features && fs::is_directory(pattern);
-      for (const fs::path& path :
-           folder ? std::vector<fs::path>{pattern} : match_files(std::span(&pattern, 1)))
+      const bool folders = task.format == TaskFormat::folders ||
+                           (task.kind != TaskKind::features && fs::is_directory(pattern));
+      for (const fs::path& path : folders ? paths_of(pattern) : match_files(std::span(&pattern, 1)))
         own.refuse(path);
     });
 }
@@ -379,9 +379,8 @@ RunSpec with_named_tokenizer(RunSpec spec) {
 void match_inputs_of_run(const RunSpec& spec, ResolutionErrors& errors) {
   const RunConfig& config = spec.options;
   if (const TaskConfig* task = task_of(spec)) {
-    const bool features = task->kind == TaskKind::features;
-    match_each("task.train", task->train, features, config, errors);
-    match_each("task.validation", task->validation, features, config, errors);
+    match_each("task.train", task->train, *task, config, errors);
+    match_each("task.validation", task->validation, *task, config, errors);
     return;
   }
   match_each("data.train", config.data.train, config, errors);

@@ -187,7 +187,8 @@ class HeldOutText {
     const std::int64_t stretch = stretch_[source],
                        count = stretch > 0 ? piece.number : piece.document;
     if (std::exchange(source_, source) != source) before_ = count;
-    return holds_part((count - before_) / (stretch > 0 ? stretch / piece_bytes_ : 1));
+    return holds_part((count - before_) /
+                      (stretch > 0 ? (stretch + piece_bytes_ / 2) / piece_bytes_ : 1));
   }
 
  private:

@@ -54,9 +54,10 @@ std::string state_of(const RunHistory& run) {
   const std::string steps = run.total_steps
                                 ? fmt::format("step {} of {}", run.steps, *run.total_steps)
                                 : fmt::format("step {}", run.steps);
+  if (!run.error.empty()) return steps + ", ended in an error";
   if (run.stopped_early) return steps + ", stopped early";
   if (run.total_steps && run.steps >= *run.total_steps) return steps + ", finished";
-  return steps + (run.error.empty() ? ", still going or stopped" : ", ended in an error");
+  return steps + ", still going or stopped";
 }
 
 /// The median of tokens per second, by single steps where means are not recorded; NaN without both.

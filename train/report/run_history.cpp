@@ -100,6 +100,7 @@ void read_log(RunHistory& run) {
   std::deque<std::string> end;
   std::map<std::string, std::size_t> places;  // of different warnings
   std::int64_t left_out = 0;
+  bool done = false;
   const auto warn = [&](const std::string& text) {
     // Numbers in warnings about a step do not count.
     const std::string key = text.starts_with("step ") ? without_numbers(text) : text;
@@ -117,10 +118,13 @@ void read_log(RunHistory& run) {
     end.push_back(line);
     if (end.size() > log_lines) end.pop_front();
     if (const auto warning = text_behind("warning: ", line)) warn(*warning);
-    if (const auto error = text_behind("error: ", line)) run.error = *error;
+    // A start that is refused does not change a finished run.
+    if (const auto error = text_behind("error: ", line); error && !done) run.error = *error;
+    done |= line.find(" done: ") != line.npos;
     if (line.find(" training ") != line.npos && line.find(" parameters on ") != line.npos) {
       run.stopped_early = false;  // the run was resumed
       run.error.clear();
+      done = false;
       run.parameters = number_behind(line, " training ");
       if (!run.config.training.steps) run.total_steps = number_behind(line, ", to step ");
     }
@@ -193,8 +197,6 @@ RunHistory read_run_history(const fs::path& folder) {
   run.total_steps = run.config.training.steps;
   read_metrics(run);
   read_log(run);
-  // A start that is refused does not change a finished run.
-  if (run.total_steps && run.steps >= *run.total_steps) run.error.clear();
   if (!run.error.empty()) run.notes.push_back("ended in an error: " + run.error);
   return run;
 }

@@ -25,10 +25,9 @@ enum class HeadUse {
 /// Absent keys have the defaults of Hugging Face's class, and unknown keys are ignored.
 /// `architectures` selects the head; if absent, it is Head::none (the encoder alone), until
 /// read_model_config finds a masked-LM head among the weights. Labels, which some heads have, come
-/// from `id2label`, else from `num_labels`, else there are two. The `nystrom` block holds options of
-/// nystrom only (norm, positions, embed_dim, attention). It takes precedence over keys outside, and
-/// unknown keys in it are errors. Without it attention.semantics is
-/// transformers.
+/// from `id2label`, else from `num_labels`, else there are two. The `nystrom` block holds options
+/// of nystrom only (norm, positions, embed_dim, attention). It takes precedence over keys outside,
+/// and unknown keys in it are errors. Without it attention.semantics is transformers.
 ///
 /// A folder of BERT's family (train/state/architecture.h) is read with the keys and defaults of
 /// its class, as a model with exact attention.

@@ -308,6 +308,9 @@ void require_same_settings(const RunConfig& config, const SavedRun& saved) {
   moved |= respell(old.task.splits, config.task.splits);
   moved |= respell(old.task.train, config.task.train);
   moved |= respell(old.task.validation, config.task.validation);
+  // Of a tokenizer that is not trained it says nothing.
+  if (config.start.from || config.tokenizer.path || config.tokenizer.builtin)
+    old.tokenizer.train.vocab_size = config.tokenizer.train.vocab_size;
   // The text decides how many pieces its tokenizer has.
   if (!config.tokenizer.path && !config.tokenizer.train.vocab_size &&
       config.vocab_size_from_tokenizer)

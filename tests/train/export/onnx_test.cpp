@@ -393,7 +393,8 @@ TEST_F(OnnxExportTest, Int8IsMeasuredOfAllRows) {
   Prefetcher batches = evaluation_batches(text.samples, {1, 1});
   while (const auto batch = batches.next()) {
     const auto count = static_cast<double>(batch->targets);
-    of_all_rows += count * cross_entropy((*model)(batch->input).logits, batch->labels).value().item();
+    const Var loss = cross_entropy((*model)(batch->input).logits, batch->labels);
+    of_all_rows += count * loss.value().item();
     of_masked_rows += model->masked_lm(batch->input, batch->labels, 1, {}).loss.value().item();
     targets += count;
   }

@@ -439,6 +439,8 @@ TEST(MemoryPlan, CountsTheTeachersOwnShape) {
   ModelConfig wide = config.model.with_exact_attention();
   wide.hidden_size *= 4;
   wide.intermediate_size *= 4;
+  wide.attention.window = 8;
+  wide.attention.window_layers = {"1"};
   const MemoryPlan alike = plan_memory(config, 1), other = plan_memory(config, 1, wide);
   EXPECT_EQ(other.fixed.teacher, Model(wide).parameters().slab_size() * size_of(DType::f32));
   EXPECT_GT(other.flops, 2 * alike.flops);

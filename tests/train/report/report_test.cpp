@@ -79,8 +79,11 @@ TEST(RunHistory, KnowsTheErrorThatEndedTheLastStart) {
   const std::string start = "T training 9 parameters on 2 threads in run\n";
   write_bytes(path / "log.txt", start + "T error: no room\n");
   EXPECT_EQ(read_run_history(path).notes, std::vector<std::string>{"ended in an error: no room"});
-  write_bytes(path / "log.txt", start + "T error: no room\n" + start);
-  EXPECT_EQ(read_run_history(path).error, "");
+  for (const std::string& later :
+       {start + "T error: no room\n" + start, start + "T done: 9 steps\nT error: other data\n"}) {
+    write_bytes(path / "log.txt", later);
+    EXPECT_EQ(read_run_history(path).error, "");
+  }
 }
 
 using Report = FolderTest;
