@@ -37,6 +37,10 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
+fs::path without_last_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
 bool is_file(const fs::path& path) {
   return fs::symlink_status(path).type() == fs::file_type::regular;
 }
@@ -49,14 +53,12 @@ bool is_unmarked_lock(const fs::path& path) {
 /// Whether the entry of a run's folder is of the cache there, or holds it.
 bool is_of_cache(const fs::path& entry, const fs::path& cache) {
   if (cache.empty()) return false;
-  const fs::path folder = entry.parent_path(), name = entry.filename();
-  const auto within = [](const fs::path& inner, const fs::path& outer) {
-    return inner.lexically_relative(outer);
-  };
-  const fs::path place = within(normal_place(cache), normal_place(folder)),
-                 named = within(fs::absolute(cache).lexically_normal(),
-                                fs::absolute(folder).lexically_normal());  // it may be a link
-  if (place != ".") return *place.begin() == name || *named.begin() == name;
+  const fs::path name = entry.filename();
+  const auto [named, place] = places_of(cache);
+  const auto [named_folder, folder] = places_of(entry.parent_path());
+  if (place != folder)
+    return *place.lexically_relative(folder).begin() == name ||
+           *named.lexically_relative(named_folder).begin() == name;  // it may be a link
   return std::ranges::any_of(std::array{"tokens-", "tokenizer-", "rows-"},
                              [&](const char* kind) { return name.string().starts_with(kind); });
 }
@@ -181,14 +183,6 @@ NewRunGuard::~NewRunGuard() {
   for (const char* name : own) fs::remove(folder_ / name, error);
   fs::remove(folder_, error);
 }
-
-namespace {
-
-fs::path without_last_slash(const fs::path& path) {
-  return path.has_filename() ? path : path.parent_path();
-}
-
-}  // namespace
 
 fs::path normal_place(const fs::path& path) {
   std::error_code nameless;  // the file of a pipe
