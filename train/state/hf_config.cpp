@@ -204,8 +204,7 @@ std::vector<std::string> read_labels(Reader& reader) {
   }
   std::int64_t count = 2;
   reader(count, "num_labels", "", between(1, max_labels));
-  for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
-  return labels;
+  return unnamed_labels(count);
 }
 
 /// Reads a token id that this program does not use. Other programs may write any value.
@@ -340,6 +339,12 @@ json compared_keys(ModelConfig config) {
 }
 
 }  // namespace
+
+std::vector<std::string> unnamed_labels(std::int64_t count) {
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+  return labels;
+}
 
 std::string own_class(Head head) { return "Nystrom" + head_suffix(head); }
 

@@ -2,9 +2,11 @@
 // `AutoConfig` loads.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/tokenizers/tokenizer.h"
 #include "nn/model_config.h"
@@ -50,6 +52,9 @@ bool names_class(const std::filesystem::path& folder);
 
 /// read_hf_config on the file's text. `source` stands in front of errors.
 ModelConfig parse_hf_config(std::string_view text, const std::string& source);
+
+/// The labels of a head whose file names none: "LABEL_0", "LABEL_1", …, as transformers has them.
+std::vector<std::string> unnamed_labels(std::int64_t count);
 
 /// The class for a head in the folder's model_classes: "NystromForMaskedLM", "NystromModel", …
 std::string own_class(Head head);

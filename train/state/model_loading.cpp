@@ -213,6 +213,11 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
   return source;
 }
 
+/// Names of a file, for a message.
+std::string joined(const std::vector<std::string>& names) {
+  return printable(fmt::format("{}", fmt::join(names, ", ")), 200);
+}
+
 /// The layers of vectors in a folder of sentence-transformers, in place of those in the weights.
 void add_dense(WeightSource& source, const SentenceModules& modules) {
   std::erase_if(source.entries, [](const auto& e) { return e.name.starts_with(vector_prefix); });
@@ -226,11 +231,10 @@ void add_dense(WeightSource& source, const SentenceModules& modules) {
     std::vector<std::string> expected = {"linear.bias", "linear.weight"};
     if (!bias) expected.erase(expected.begin());
     const std::vector<std::string> names = weights.names();
-    require_input(
-        names == expected, "{}: the weights are {}; expected {}, as its config.json has bias {}",
-        printable_path(folder),
-        names.empty() ? "none" : printable(fmt::format("{}", fmt::join(names, ", ")), 200),
-        fmt::join(expected, " and "), bias);
+    require_input(names == expected,
+                  "{}: the weights are {}; expected {}, as its config.json has bias {}",
+                  printable_path(folder), names.empty() ? "none" : joined(names),
+                  fmt::join(expected, " and "), bias);
     const Tensor weight = weights.read("linear.weight");
     const Shape& shape = weight.shape();
     require_input(shape.rank() == 2 && (inputs == 0 || shape[1] == inputs),
@@ -287,9 +291,7 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
                 "new head with model.fresh_head: true",
                 where, from.multi_label ? "any number of labels" : "one label or number",
                 config.multi_label);
-  std::vector<std::string> unnamed;
-  for (std::size_t i = 0; i < from.labels.size(); ++i)
-    unnamed.push_back(fmt::format("LABEL_{}", i));
+  const std::vector<std::string> unnamed = unnamed_labels(std::ssize(from.labels));
   const bool regression =
       from.labels.size() == 1 && !from.multi_label;  // its label is a name of the number
   // Names that transformers gave stand for any, but not for each other.
@@ -306,8 +308,7 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
       from.labels.size() == config.labels.size() && named_alike,
       "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or "
       "start a new head with model.fresh_head: true",
-      where, from.labels.size(), printable(fmt::format("{}", fmt::join(from.labels, ", ")), 200),
-      config.labels.size(), printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
+      where, from.labels.size(), joined(from.labels), config.labels.size(), joined(config.labels));
 }
 
 /// The tensors of a folder that a model of this configuration can start from, and the unused ones.
@@ -374,8 +375,7 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
       config.labels != folder.config.labels)
     result.names.outputs =
         fmt::format("its outputs {} are {} here; task.labels gives another order",
-                    printable(fmt::format("{}", fmt::join(folder.config.labels, ", ")), 200),
-                    printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
+                    joined(folder.config.labels), joined(config.labels));
   return result;
 }
 
