@@ -295,10 +295,13 @@ std::string config_schema() {
 
 std::string option_path(std::string_view key) {
   const std::vector<std::string> paths = paths_called(key);
-  for (const OptionDoc& option : all_options())
-    require_input(!paths.empty() || !option.path().starts_with(std::string(key) + "."),
-                  "{} is a section; name an option of it, such as {}", key, option.path());
-  if (paths.empty()) throw_unknown(key, all_options());
+  if (paths.empty()) {
+    const std::vector<OptionDoc> options = all_options();
+    for (const OptionDoc& option : options)
+      require_input(!option.path().starts_with(std::string(key) + "."),
+                    "{} is a section; name an option of it, such as {}", key, option.path());
+    throw_unknown(key, options);
+  }
   require_input(paths.size() == 1, "{} may be {}; name one", key, fmt::join(paths, " or "));
   return paths[0];
 }

@@ -60,7 +60,7 @@ std::string gigabytes(std::int64_t bytes) {
 }
 
 /// Those that this process may run on: taskset, Slurm and containers can leave out some.
-int cores() { return std::max(1, omp_get_num_procs()); }
+int cores() { return omp_get_num_procs(); }
 
 /// The finding that all is well, or a note with advice.
 Finding judged(const char* name, bool well, std::string text, std::string advice) {
