@@ -55,7 +55,7 @@ const std::string restless = fmt::format(
 TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
   succeeded(train(3, "straight", restless));
   std::minstd_rand random(3);
-  const int wanted = 8 * test_rounds();
+  const int wanted = 4 * test_rounds();
   int while_training = 0;
   for (int attempt = 0; attempt < 4 * wanted && while_training < wanted; ++attempt) {
     const std::size_t before = metric("killed", "loss").size();
@@ -88,7 +88,7 @@ TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
 
 TEST_F(DistributedTest, AStopAtAnyMomentIsNamedAndAShortOneOutlasted) {
   std::minstd_rand random(4);
-  for (int stop = 0; stop < 4 * test_rounds(); ++stop) {
+  for (int stop = 0; stop < 3 * test_rounds(); ++stop) {
     const pid_t job =
         start(3, "stopped", "training.steps=100000 training.timeout=4 evaluation.every=7");
     wait_until([&] { return metric("stopped", "loss").size() > 3; });

@@ -135,7 +135,7 @@ TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
   constexpr int last = 40;
   succeeded(train(1, "straight", sets + "training.steps=" + std::to_string(last)));
   std::minstd_rand random(5);
-  for (int pass = 0; pass < 2 * test_rounds(); ++pass) {
+  for (int pass = 0; pass < test_rounds(); ++pass) {
     std::vector<int> cuts(last - 1);
     std::iota(cuts.begin(), cuts.end(), 1);
     std::shuffle(cuts.begin(), cuts.end(), random);

@@ -15,7 +15,7 @@ namespace {
 TEST(RunLife, NoEventsLoseAnythingOrChangeTheEnd) {
   RunLife run;
   std::mt19937 random(1);
-  for (int life = 0; life < 20 * test_rounds(); ++life) {
+  for (int life = 0; life < 10 * test_rounds(); ++life) {
     const std::vector<Event> events = random_events(random, 8);
     const std::string problem = run.live(events);
     if (problem.empty()) continue;
