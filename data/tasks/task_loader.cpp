@@ -158,7 +158,6 @@ ModelInput joined_rows(std::span<const WrappedIds> sequences) {
 }
 
 std::vector<std::vector<std::int64_t>> batches_by_length(std::span<const std::int64_t> lengths,
-                                                         bool equal_lengths,
                                                          std::int64_t batch_size,
                                                          std::int64_t max_tokens) {
   std::vector<std::vector<std::int64_t>> batches;
@@ -166,8 +165,7 @@ std::vector<std::vector<std::int64_t>> batches_by_length(std::span<const std::in
        indices_by(lengths.size(), [&](std::size_t i) { return lengths[i]; })) {
     const std::int64_t length = lengths[sequence];
     const auto fits = [&](const std::vector<std::int64_t>& batch) {
-      return std::ssize(batch) < batch_size && (std::ssize(batch) + 1) * length <= max_tokens &&
-             (!equal_lengths || lengths[static_cast<std::size_t>(batch[0])] == length);
+      return std::ssize(batch) < batch_size && (std::ssize(batch) + 1) * length <= max_tokens;
     };
     if (batches.empty() || !fits(batches.back())) batches.emplace_back();
     batches.back().push_back(static_cast<std::int64_t>(sequence));
@@ -306,8 +304,7 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
     std::vector<std::int64_t> lengths;
     for (std::int64_t i = begin; i < std::min(begin + window, size); ++i)
       lengths.push_back(dataset_->length(i));
-    for (auto& batch :
-         batches_by_length(lengths, options.equal_lengths, options.micro_batch_size, most_rows)) {
+    for (auto& batch : batches_by_length(lengths, options.micro_batch_size, most_rows)) {
       for (std::int64_t& sample : batch) sample += begin;
       batches_.push_back(std::move(batch));
     }

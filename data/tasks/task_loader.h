@@ -22,10 +22,9 @@ namespace nystrom {
 ModelInput joined_rows(std::span<const WrappedIds> sequences);
 
 /// The numbers of sequences that share a batch, shorter sequences first: at most `batch_size`, with
-/// at most `max_tokens` tokens if all were as long as the longest. With `equal_lengths` only
-/// sequences of the same length share one.
+/// at most `max_tokens` tokens if all were as long as the longest.
 std::vector<std::vector<std::int64_t>> batches_by_length(
-    std::span<const std::int64_t> lengths, bool equal_lengths, std::int64_t batch_size,
+    std::span<const std::int64_t> lengths, std::int64_t batch_size,
     std::int64_t max_tokens = std::numeric_limits<std::int64_t>::max());
 
 /// The batch of these samples with the given ids: Batch::sample_ids before choices. Features of
@@ -37,8 +36,6 @@ Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> 
 struct TaskLoaderOptions {
   std::int64_t batch_size = 32;        ///< samples of a step, over all ranks
   std::int64_t micro_batch_size = 32;  ///< samples that are computed at once
-  /// Samples of different lengths never share a batch of an evaluation or a prediction.
-  bool equal_lengths = false;
   /// The samples of an evaluation or a prediction, at most: the first ones of the data set.
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
   /// Samples are drawn alike, and their labels are not read: they need none.
@@ -98,7 +95,7 @@ class TaskLoader {
 /// Rank r of w gets micro-batches r, r + w, …. Bags share one up to 8192 rows.
 class TaskEvaluationLoader {
  public:
-  /// Uses rank, world_size, micro_batch_size and equal_lengths of `options`.
+  /// Uses rank, world_size and micro_batch_size of `options`.
   TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options);
   TaskEvaluationLoader(const TaskEvaluationLoader&) = delete;
   TaskEvaluationLoader& operator=(const TaskEvaluationLoader&) = delete;

@@ -171,9 +171,8 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   for (const std::string& line : warnings_of(data->skipped())) log.warn(line);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
-  options.micro_batch_size = batch_size;
-  // A file in int8 rounds by the range of all rows, those of padding too.
-  options.equal_lengths = std::ranges::any_of(runtimes, &Runtime::int8);
+  // A file in int8 rounds by the range of all rows of a batch, those of padding too.
+  options.micro_batch_size = std::ranges::any_of(runtimes, &Runtime::int8) ? 1 : batch_size;
   TaskEvaluationLoader loader(data, options);
   std::deque<TaskScorer> scorers;
   for (std::size_t i = 0; i < runtimes.size(); ++i) scorers.emplace_back(data);

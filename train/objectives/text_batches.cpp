@@ -9,7 +9,7 @@ void for_each_batch(
     const std::function<void(const std::vector<std::size_t>&, const ModelInput&)>& compute) {
   std::vector<std::int64_t> lengths;
   for (const TextIds& text : texts) lengths.push_back(std::ssize(text));
-  for (const auto& batch : batches_by_length(lengths, /*equal_lengths=*/false, batch_size)) {
+  for (const auto& batch : batches_by_length(lengths, batch_size)) {
     const std::vector<std::size_t> numbers(batch.begin(), batch.end());
     std::vector<WrappedIds> rows;
     for (const std::size_t text : numbers)

@@ -96,8 +96,7 @@ Tensor TextEmbedder::window_vectors(const TaskDataset& windows) const {
   for (std::int64_t i = 0; i < windows.size(); ++i) lengths.push_back(windows.length(i));
   // Larger batches are no faster, and need more memory.
   constexpr std::int64_t max_batch_tokens = 8192;
-  const auto all =
-      batches_by_length(lengths, /*equal_lengths=*/false, options_.batch_size, max_batch_tokens);
+  const auto all = batches_by_length(lengths, options_.batch_size, max_batch_tokens);
   Tensor result = Tensor::zeros({windows.size(), width}, DType::f32);
   const auto compute = [&](std::int64_t number) {
     check_interruption();

@@ -184,32 +184,5 @@ TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 23);
 }
 
-TEST(TaskEvaluationLoader, KeepsLengthsApartWherePaddingChangesResults) {
-  const auto data = texts(23);
-  TaskEvaluationLoader loader(data, {.micro_batch_size = 4, .equal_lengths = true});
-  std::size_t samples = 0;
-  std::int64_t batches = 0;
-  while (const auto batch = loader.next()) {
-    const Numbers& offsets = batch->input.offsets;
-    for (std::size_t i = 1; i < offsets.size(); ++i)
-      EXPECT_EQ(offsets[i] - offsets[i - 1], offsets[1]) << "another length";
-    samples += batch->samples.size();
-    ++batches;
-  }
-  EXPECT_EQ(samples, 23U);
-  EXPECT_EQ(batches, loader.batches());
-}
-
-TEST(TaskEvaluationLoader, KeepsLengthsApartWhereAWindowEndsToo) {
-  std::vector<Example> examples(195);
-  for (std::size_t i = 0; i < examples.size(); ++i)
-    examples[i].text = std::string(i < 191 ? 5 : i == 192 ? 3 : 9, 'x');
-  TaskEvaluationLoader loader(dataset_of(TaskKind::classification, examples),
-                              {.micro_batch_size = 3, .equal_lengths = true});  // windows of 192
-  while (const auto batch = loader.next())
-    for (std::size_t i = 1; i < batch->input.offsets.size(); ++i)
-      EXPECT_EQ(batch->input.offsets[i] - batch->input.offsets[i - 1], batch->input.offsets[1]);
-}
-
 }  // namespace
 }  // namespace nystrom
