@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/entities.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/labels.h"
 #include "data/tasks/word_cut.h"
@@ -397,6 +398,13 @@ class TableExamples {
   std::set<std::string> ids_;  // of questions
 };
 
+/// Whether a line is a word and its tag, as in CoNLL files.
+bool is_tagged_word(std::string_view line) {
+  line = trimmed(line);
+  const std::size_t blank = line.find_last_of(" \t");
+  return blank != line.npos && is_entity_tag(line.substr(blank + 1));
+}
+
 }  // namespace
 
 void name_options(const TaskColumns& columns, std::vector<WantedColumn>& wanted) {
@@ -414,10 +422,12 @@ void read_table(const TaskConfig& task, const std::filesystem::path& file, TaskF
 
 void read_lines(const TaskConfig& task, const std::filesystem::path& file, ExampleSink& sink) {
   const bool words = *task.kind == TaskKind::tokens;
+  constexpr const char* tags = "; if it is a word and its tag, set task.format to conll";
   const auto name = std::make_shared<const std::string>(printable_path(file));
   RowLines rows(file, empty_lines(task, Labelled::optional), is_blank,
-                words ? "" : "; --document is for files of one text");
+                words ? tags : "; --document is for files of one text");
   std::string first_form;  // what the first line looks like in place of a text
+  bool tagged = words;     // whether all lines look so
   sink.take_all([&]() -> std::optional<Example> {
     if (!rows.next(/*one_cell=*/false)) return std::nullopt;
     Example example;
@@ -425,10 +435,12 @@ void read_lines(const TaskConfig& task, const std::filesystem::path& file, Examp
     example.line = rows.lines.line();
     check_text(rows.line, example.place());
     if (example.line == 1) first_form = other_form(rows.line);
+    tagged &= is_tagged_word(rows.line);
     example.text = std::move(rows.line);
     if (words) example.words = words_of(example.text, word_cut_of(task), example.place());
     return example;
   });
+  if (tagged) first_form = fmt::format("each line is read as a text{}", tags);
   if (!first_form.empty()) sink.notes.push_back(*name + ": " + first_form);
 }
 

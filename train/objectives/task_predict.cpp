@@ -78,16 +78,15 @@ class Predictor {
               ranked_guesses(softmax_of(scores),
                              dataset_.example(dataset_.sample(sample).example).choices)};
     if (dataset_.target() == TaskTarget::label_set) return {{}, reached(scores)};
-    const ModelConfig& model = task_.model->config();
-    if (model.num_labels() == 1) return {scores[0], {}};
-    return {{}, ranked_guesses(softmax_of(scores), model.labels)};
+    if (task_.model->config().num_labels() == 1) return {scores[0], {}};
+    return {{}, ranked_guesses(softmax_of(scores), task_.reader->labels().names())};
   }
 
   /// The labels that reach the threshold.
   std::vector<Guess> reached(const std::vector<double>& scores) const {
     std::vector<double> probabilities;
     for (const double score : scores) probabilities.push_back(sigmoid(score));
-    std::vector<Guess> guesses = ranked_guesses(probabilities, task_.model->config().labels);
+    std::vector<Guess> guesses = ranked_guesses(probabilities, task_.reader->labels().names());
     std::erase_if(guesses, [&](const Guess& guess) { return guess.score < threshold_; });
     return guesses;
   }

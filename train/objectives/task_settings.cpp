@@ -222,7 +222,13 @@ TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
                 "model",
                 where, folder.config.multi_label ? "any number of labels" : "one label",
                 *task.multi_label);
-  const LabelSet labels = labels_of(folder.config, task);
+  LabelSet labels = with_context(printable_path(folder.path / "config.json") + ": id2label",
+                                 [&] { return labels_of(folder.config, task); });
+  if (labels.size() > 0 && stand_for(labels.names(), task.labels)) labels = LabelSet(task.labels);
+  const std::vector<std::string>& columns = task.columns.labels;
+  require_input(columns.empty() || std::ssize(columns) == labels.size(),
+                "{}: its {}, but task.columns.labels names {} columns; give one for each", where,
+                describe(labels), columns.size());
   const bool same = task.kind == TaskKind::tokens
                         ? std::ranges::is_permutation(given_labels, labels.names())
                         : given_labels == labels.names();

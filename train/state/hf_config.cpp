@@ -340,6 +340,13 @@ json compared_keys(ModelConfig config) {
 
 }  // namespace
 
+bool stand_for(const std::vector<std::string>& outputs, const std::vector<std::string>& labels) {
+  const std::vector<std::string> unnamed = unnamed_labels(std::ssize(labels));
+  return outputs == unnamed && std::ranges::none_of(labels, [&](const std::string& label) {
+           return std::ranges::find(unnamed, label) != unnamed.end();
+         });
+}
+
 std::vector<std::string> unnamed_labels(std::int64_t count) {
   std::vector<std::string> labels;
   for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));

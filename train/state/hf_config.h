@@ -55,6 +55,8 @@ ModelConfig parse_hf_config(std::string_view text, const std::string& source);
 
 /// The labels of a head whose file names none: "LABEL_0", "LABEL_1", …, as transformers has them.
 std::vector<std::string> unnamed_labels(std::int64_t count);
+/// Whether outputs have those names alone, which stand for any labels but not for each other.
+bool stand_for(const std::vector<std::string>& outputs, const std::vector<std::string>& labels);
 
 /// The class for a head in the folder's model_classes: "NystromForMaskedLM", "NystromModel", …
 std::string own_class(Head head);

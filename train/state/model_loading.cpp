@@ -291,15 +291,10 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
                 "new head with model.fresh_head: true",
                 where, from.multi_label ? "any number of labels" : "one label or number",
                 config.multi_label);
-  const std::vector<std::string> unnamed = unnamed_labels(std::ssize(from.labels));
   const bool regression =
       from.labels.size() == 1 && !from.multi_label;  // its label is a name of the number
-  // Names that transformers gave stand for any, but not for each other.
-  const bool renamed =
-      from.labels == unnamed && std::ranges::none_of(config.labels, [&](const std::string& label) {
-        return std::ranges::find(unnamed, label) != unnamed.end();
-      });
-  const bool named_alike = from.labels == config.labels || renamed || regression;
+  const bool named_alike =
+      from.labels == config.labels || stand_for(from.labels, config.labels) || regression;
   require_input(from.labels.size() == 1 || config.labels.size() != 1 || config.multi_label,
                 "{}: its head tells {} labels, and the task has one number; start a new head with "
                 "model.fresh_head: true",
