@@ -136,22 +136,22 @@ void RecordFile::append(std::string_view record) {
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step,
                        bool tensorboard, Log& log)
-    : records_(run_dir / "metrics.jsonl", log, resumed_step) {
-  if (!tensorboard) return;
-  events_.emplace(new_events_file(run_dir), log);
-  events_->append(event_of(protobuf::bytes(3, "brain.Event:2")));
-  begin_session(resumed_step);
-}
+    : records_(run_dir / "metrics.jsonl", log, resumed_step),
+      run_dir_(run_dir),
+      log_(log),
+      tensorboard_(tensorboard),
+      last_step_(resumed_step) {}
 
 void MetricsLog::roll_back(std::int64_t last_step, std::int64_t last_evaluation) {
   records_.roll_back(last_step, last_evaluation);
-  if (events_) begin_session(last_step);
+  last_step_ = last_step;
+  if (events_) begin_session();
 }
 
-/// Lets TensorBoard forget the steps after `last_step` of this and of earlier files.
-void MetricsLog::begin_session(std::int64_t last_step) {
+/// Lets TensorBoard forget the steps after the last one of this and of earlier files.
+void MetricsLog::begin_session() {
   constexpr std::int64_t started = 1;  // SessionLog.START
-  events_->append(event_of(protobuf::integer(2, last_step + 1) +
+  events_->append(event_of(protobuf::integer(2, last_step_ + 1) +
                            protobuf::bytes(7, protobuf::integer(1, started))));
 }
 
@@ -164,7 +164,13 @@ void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
         1, protobuf::bytes(1, name) + protobuf::number(2, static_cast<float>(value)));
   }
   records_.append(record.dump() + "\n");
-  if (events_) events_->append(event_of(protobuf::integer(2, step) + protobuf::bytes(5, summary)));
+  if (!tensorboard_) return;
+  if (!events_) {
+    events_.emplace(new_events_file(run_dir_), log_);
+    events_->append(event_of(protobuf::bytes(3, "brain.Event:2")));
+    begin_session();
+  }
+  events_->append(event_of(protobuf::integer(2, step) + protobuf::bytes(5, summary)));
 }
 
 }  // namespace nystrom

@@ -80,8 +80,8 @@ inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
 /// framing of Event messages), one file a process.
 class MetricsLog {
  public:
-  /// Opens the files and rolls metrics.jsonl back to `resumed_step`. Throws and warns as
-  /// RecordFile.
+  /// Opens metrics.jsonl and rolls it back to `resumed_step`; the file of TensorBoard is made with
+  /// its first record. Throws and warns as RecordFile.
   MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard,
              Log& log);
   /// Removes records, as RecordFile does; TensorBoard passes over those after `last_step`.
@@ -91,9 +91,13 @@ class MetricsLog {
   void write(std::int64_t step, const Metrics& metrics);
 
  private:
-  void begin_session(std::int64_t last_step);
+  void begin_session();
 
   RecordFile records_;
+  std::filesystem::path run_dir_;
+  Log& log_;
+  bool tensorboard_;
+  std::int64_t last_step_;            // before this session
   std::optional<RecordFile> events_;  // of TensorBoard
 };
 
