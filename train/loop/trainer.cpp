@@ -302,6 +302,7 @@ bool Run::evaluate(const StopSignals& stop) {
         "step {}: {}; lower optimizer.learning_rate or lengthen the warm-up, in a new run_dir",
         state_.step, error.what()));
   }
+  session_.require_own_folder();
   const Metrics metrics = report_->evaluation(state_.step, score, samples);
   const auto& best = state_.best_value;
   const bool better =

@@ -333,8 +333,10 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
                            report.baseline.decisive, advice_for(options)));
     const std::string scale = objective.scale_warning(report.baseline);
     if (!result.interrupted && !scale.empty()) log.warn(scale);
-    if (run.test && !result.interrupted)
+    if (run.test && !result.interrupted) {
+      session.require_own_folder();
       result.test = evaluate_test(run, log, device, communicator);
+    }
     return result;
   });
 }
