@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -75,6 +76,12 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     std::vector<std::string> texts = {example.text};
     if (example.pair) texts.push_back(*example.pair);
     texts.insert(texts.end(), example.negatives.begin(), example.negatives.end());
+    const std::size_t before =
+        result.samples.empty() ? texts.size() : result.samples[0].texts.size();
+    require_input(texts.size() == before,
+                  "{}: has {} texts in a row, the files before it {}; give files that all have the "
+                  "columns of task.columns.negatives",
+                  example.place(), texts.size(), before);
     if (std::ranges::any_of(texts, is_blank)) throw BadRow(example.place() + ": a text is blank");
     EmbeddingSample sample;
     if (roles == TextRoles::scores) sample.score = score_of(example, task.max_score);
@@ -87,7 +94,7 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
       digests.push_back(checksum_of_items(tokens.back()));
       const bool unlike = std::ssize(digests) > 2;
       if (unlike && (digests.back() == digests[0] || digests.back() == digests[1]))
-        throw BadRow(fmt::format("{}: a text unlike the others is one of them, '{}'",
+        throw BadRow(fmt::format("{}: a text unlike the others has the tokens of one of them, '{}'",
                                  example.place(), printable(text, 60)));
     }
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -167,6 +174,22 @@ EmbeddingDataset::EmbeddingDataset(EmbeddingTexts content, const Tokenizer& toke
     if (content_.is_alone()) encode(sample.texts[0], prompts.size() - 1);
   }
   truncated_ = std::ranges::count(cut, true);
+  join_equal(room);
+}
+
+void EmbeddingDataset::join_equal(std::int64_t room) {
+  auto group = std::ssize(content_.samples) + std::ssize(content_.of_label);  // a new one
+  for (const auto& of_prompt : tokens_) {
+    std::map<std::vector<std::int32_t>, std::vector<std::size_t>> equal;
+    for (std::size_t text = 0; text < of_prompt.size(); ++text)
+      if (std::ssize(of_prompt[text]) == room) equal[of_prompt[text]].push_back(text);
+    for (const auto& [ids, texts] : equal) {
+      std::set<std::int64_t> joined = {group++};
+      for (const std::size_t text : texts)
+        joined.insert(content_.groups[text].begin(), content_.groups[text].end());
+      for (const std::size_t text : texts) content_.groups[text] = {joined.begin(), joined.end()};
+    }
+  }
 }
 
 }  // namespace nystrom

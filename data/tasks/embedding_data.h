@@ -96,6 +96,10 @@ class EmbeddingDataset {
     return std::min(static_cast<std::size_t>(column), tokens_.size() - 1);
   }
 
+  /// Makes texts alike that are cut to the same tokens, `room` of them, and what one of them is
+  /// alike.
+  void join_equal(std::int64_t room);
+
   EmbeddingTexts content_;
   bool crops_;
   // Of each prompt, which is one where both are equal. A text that no sample has in such a column

@@ -159,15 +159,18 @@ void require_something_to_learn(const RunConfig& config, const EmbeddingTexts& t
                 samples[0].score, enum_name(loss));
   const auto has_another = [&](const EmbeddingSample& sample) {
     return std::ranges::any_of(samples, [&](const EmbeddingSample& other) {
-      return !texts.alike(sample.texts[0], other.texts.back());
+      const std::size_t first = other.texts.size() > 1 ? 1 : 0;
+      return std::ranges::any_of(std::span(other.texts).subspan(first), [&](std::int64_t text) {
+        return !texts.alike(sample.texts[0], text);
+      });
     });
   };
   constexpr std::ptrdiff_t some = 10;  // enough to find one where there is any
-  require_input(!ranks || negatives ||
-                    std::any_of(samples.begin(),
-                                samples.begin() + std::min(some, std::ssize(samples)), has_another),
-                "task.train: all samples have a text or a label in common; there is nothing to "
-                "tell apart");
+  require_input(
+      !ranks || std::any_of(samples.begin(), samples.begin() + std::min(some, std::ssize(samples)),
+                            has_another),
+      "task.train: all samples have a text or a label in common; there is nothing to "
+      "tell apart");
 }
 
 /// Refuses texts that the loss, the views or the model's dropout cannot use.
@@ -218,16 +221,20 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
   require_plain_prompts(*tokenizer, config.model.embedding);
   const TaskSources sources = task_sources(config.task, config.seed);
   EmbeddingTexts texts = read_embedding_texts(config.task, sources.train, *tokenizer);
+  require_input(texts.columns() > 2 || config.task.columns.negatives.empty(),
+                "task.columns.negatives: no file of task.train has these columns; correct their "
+                "names, or leave them out");
   check_training_texts(config, texts);
-  require_something_to_learn(config, texts);
   EmbeddingData data;
-  data.validation = read_embedding_validation(config, sources.validation, tokenizer);
-  require_columns_of_a_file(config.task.columns, texts.roles, data.validation.kind);
-  data.overlap = count_known(data.validation.digests, texts.digests);
   const EmbeddingConfig& embedding = config.model.embedding;
   data.train = std::make_shared<const EmbeddingDataset>(
       std::move(texts), *tokenizer, config.data.sequence_length, embedding.query_prompt,
       embedding.document_prompt, config.task.views);
+  const EmbeddingTexts& content = data.train->content();
+  require_something_to_learn(config, content);
+  data.validation = read_embedding_validation(config, sources.validation, tokenizer);
+  require_columns_of_a_file(config.task.columns, content.roles, data.validation.kind);
+  data.overlap = count_known(data.validation.digests, content.digests);
   data.tokenizer = std::move(tokenizer);
   const std::vector<TaskMetric>& metrics = data.validation.metrics;
   if (!config.task.metric) config.task.metric = metrics[0];
@@ -252,6 +259,20 @@ std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
   add_new_notes(lines, data.validation.notes);
   if (const std::string unknown = describe_unknown(data.train->content().counts); !unknown.empty())
     lines.push_back("training: " + unknown);
+  const EmbeddingTexts& texts = data.train->content();
+  const std::int64_t cut = data.train->truncated(), different = std::ssize(texts.groups);
+  if (cut * 10 > different)
+    lines.push_back(fmt::format("training: {} of {} texts are cut; raise data.sequence_length", cut,
+                                different));
+  const auto contradictions = std::ranges::count_if(texts.samples, [&](const auto& sample) {
+    return std::any_of(sample.texts.begin() + std::min<std::ptrdiff_t>(2, sample.texts.size()),
+                       sample.texts.end(),
+                       [&](std::int64_t text) { return texts.alike(sample.texts[0], text); });
+  });
+  if (contradictions > 0)
+    lines.push_back(fmt::format(
+        "training: {} rows name a text as unlike the first that another row gives as alike",
+        contradictions));
   if (data.overlap > 0)
     lines.push_back(fmt::format(
         "validation: {} of its pairs are in the training data too; their score is no test",

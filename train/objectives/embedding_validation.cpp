@@ -82,15 +82,20 @@ std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors&
 /// Pairs of texts, with or without a score.
 EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& source,
                              const std::shared_ptr<const Tokenizer>& tokenizer) {
+  const char* option =
+      config.task.validation.empty() ? "task.validation_fraction" : "task.validation";
+  constexpr const char* advice =
+      "which say nothing about similarity; name pairs (task.columns.pair) in task.validation, with "
+      "or without a score (task.columns.label)";
+  require_input(config.task.columns.pair.has_value(), "{}: the files hold single texts, {}", option,
+                advice);
   EmbeddingTexts read = read_embedding_texts(config.task, source, *tokenizer);
   read.tokens = {};  // vectors are made of the texts
   const auto data = std::make_shared<const EmbeddingTexts>(std::move(read));
   const EmbeddingTexts& pairs = *data;
   const bool scored = pairs.roles == TextRoles::scores;
-  require_input(scored || pairs.roles == TextRoles::pairs,
-                "task.validation: its files hold {}, which say nothing about similarity; give "
-                "pairs (task.columns.pair), with or without a score (task.columns.label)",
-                describe(pairs.roles));
+  require_input(scored || pairs.roles == TextRoles::pairs, "{}: the files hold {}, {}", option,
+                describe(pairs.roles), advice);
   EmbeddingValidation validation{describe(pairs.roles), describe(pairs), pairs.checksum};
   validation.metrics = scored ? std::vector{TaskMetric::spearman, TaskMetric::pearson}
                               : std::vector{TaskMetric::mrr, TaskMetric::accuracy};
@@ -116,6 +121,14 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   }
   validation.digests = pairs.digests;
   validation.notes = pairs.skipped.notes;
+  const std::int64_t itself = std::ranges::count_if(
+      pairs.samples, [](const EmbeddingSample& each) { return each.texts[0] == each.texts[1]; });
+  require_input(scored || itself < std::ssize(pairs.samples),
+                "task.validation: every pair is a text and itself, which is always found; give "
+                "pairs of others");
+  if (!scored && itself > 0)
+    validation.notes.push_back(
+        fmt::format("validation: {} pairs are a text and itself, which is always found", itself));
   validation.evaluate = [=](const Model& model, Communicator& communicator,
                             const Objective::EvaluationProgress& progress) {
     ColumnVectors first = texts_of_column(*data, 0), second = texts_of_column(*data, 1);
