@@ -267,6 +267,11 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   own.multi_label = task.multi_label;
   own.label_separator = task.label_separator;
   if (!folds) own.fold = task.fold;
+  if (task.metric == TaskMetric::loss && task.windows != TaskWindows::first) {  // of each window
+    own.windows = task.windows;
+    own.stride = task.stride;
+    scored.data.sequence_length = config.data.sequence_length;
+  }
   if (!task.validation.empty()) return scored;
   own.train = task.train;
   // What is held out is drawn by the inputs.
@@ -391,6 +396,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, spec] = plan[i];
     const RunConfig& config = spec.options;
+    if (lock) lock->require_held();
     log.say(fmt::format("run {} of {}: {}", i + 1, plan.size(), printable_path(config.run_dir)));
     Log of_run(log.quiet());
     if (!communicator.is_first()) of_run.mute();
@@ -413,7 +419,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     if (!run.metric.empty()) result.metric = run.metric;  // the data of a diverged one name it
     result.points[point].runs.push_back(run);
     summarised.erase(place_within_sweep(config.run_dir, base.run_dir));
-    if (communicator.is_first() && summarised.empty()) write_summary(base.run_dir, result);
+    if (!lock || !summarised.empty()) continue;
+    lock->require_held();
+    write_summary(base.run_dir, result);
   }
   std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
   return result;
