@@ -199,8 +199,8 @@ void check_rotation(const ModelConfig& c, Problems& found) {
   });
   if (c.local_rope_theta && !c.has_window(AttentionKind::softmax))
     add_problem(found, {"local_rope_theta", "attention.window"},
-                "local_rope_theta is of layers of kind softmax with a window; set "
-                "attention.window, or leave it out");
+                "local_rope_theta is of layers of kind softmax with a window, of which there are "
+                "none; set attention.window, and their kind in attention.layers, or leave it out");
 }
 
 void check_window(const ModelConfig& c, Problems& found) {

@@ -93,8 +93,8 @@ const Case unbuildable[] = {
      "rope_theta is of positions: rope, and positions are absolute; leave it out"},
     {"LocalThetaWithoutWindow",
      [](C& c) { make_modern(c), c.local_rope_theta = 5, c.attention.window.reset(); },
-     "local_rope_theta is of layers of kind softmax with a window; set attention.window, or leave "
-     "it out"},
+     "local_rope_theta is of layers of kind softmax with a window, of which there are none; set "
+     "attention.window, and their kind in attention.layers, or leave it out"},
     {"WindowOfOtherKinds",
      [](C& c) { c.attention.window = 64, c.attention.kind = AttentionKind::linear; },
      "attention.window 64 is of layers of kind softmax or nystrom, and there are none; add them to "

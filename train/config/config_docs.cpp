@@ -241,7 +241,7 @@ Some defaults follow from other options, and the tables have their values for th
 
 | left out | is then |
 |---|---|
-| `model.num_attention_heads` | one for every 64 of `hidden_size`, or the nearest fewer that divide it |
+| `model.num_attention_heads` | `hidden_size` / 64, rounded, or the nearest fewer that divide it |
 | `model.intermediate_size` | 4 · `hidden_size` |
 | `model.max_position_embeddings` | `data.sequence_length`, at least 512 |
 | `model.embed_dim`, `norm`, `positions` (features) | the width of the first training file, `pre`, `none` |
