@@ -61,6 +61,8 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   ParameterStore& store = model_.parameters();
   const std::string output = "classifier.out_proj.bias";
   bool is_new = true;
+  if (const auto place = config.tokenizer.path ? tokenizer_place(spec_) : std::nullopt)
+    for (const std::string& line : tokenizer_notices(*place)) log.say(line);
   if (spec_.start) {
     for (const std::string& line : spec_.start->notices)
       line.starts_with(warning_mark) ? log.record(line) : log.say(line);

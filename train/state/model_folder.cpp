@@ -195,13 +195,18 @@ nlohmann::json left_settings(const fs::path& file) {
   return nlohmann::json::object();
 }
 
-/// Lines about a tokenizer that other programs use otherwise.
-std::vector<std::string> tokenizer_notices(const fs::path& folder) {
-  const fs::path file = folder / "tokenizer_config.json", whole = folder / "tokenizer.json";
-  const nlohmann::json settings =
-                           fs::exists(file) ? read_json_file(file) : nlohmann::json::object(),
-                       parts = left_settings(whole);
-  if (!settings.is_object() || !parts.is_object()) return {};  // opening the tokenizer refuses it
+}  // namespace
+
+std::vector<std::string> tokenizer_notices(const fs::path& place) {
+  const fs::path folder = fs::is_directory(place) ? place : place.parent_path(),
+                 file = folder / "tokenizer_config.json", whole = folder / "tokenizer.json",
+                 map = folder / "special_tokens_map.json";
+  const auto read = [](const fs::path& json) {
+    return fs::exists(json) ? read_json_file(json) : nlohmann::json::object();
+  };
+  const nlohmann::json settings = read(file), mapped = read(map), parts = left_settings(whole);
+  if (!settings.is_object() || !mapped.is_object() || !parts.is_object())
+    return {};  // opening the tokenizer refuses it
   std::vector<std::string> lines, names;
   for (const auto& [part, way] : {std::pair("truncation", "keeps the beginning of a text"),
                                   std::pair("padding", "pads behind a text")}) {
@@ -217,18 +222,23 @@ std::vector<std::string> tokenizer_notices(const fs::path& folder) {
                                       : fmt::format("{}: {}", printable_path(file), key),
                                   way));
   }
-  for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
-    for (const nlohmann::json& token : settings.value(key, nlohmann::json::array())) {
-      const nlohmann::json name = token.is_object() ? token.value("content", token) : token;
-      if (name.is_string()) names.push_back(printable(name.get<std::string>(), 40));
-    }
+  for (const nlohmann::json* from : {&settings, &mapped})
+    for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
+      for (const nlohmann::json& token : from->value(key, nlohmann::json::array())) {
+        const nlohmann::json name = token.is_object() ? token.value("content", token) : token;
+        if (name.is_string()) names.push_back(printable(name.get<std::string>(), 40));
+      }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   if (!names.empty())
     lines.push_back(fmt::format(
         "note: {}: names of its special tokens in a text are characters like others: {}; tokens "
         "that texts hold are added with special_tokens=False",
-        printable_path(file), long_list(names)));
+        printable_path(folder), long_list(names)));
   return lines;
 }
+
+namespace {
 
 /// One line about the tensors that the model does not read; empty if there are none.
 std::string unread_notice(const ModelFolder& folder) {

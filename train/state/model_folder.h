@@ -54,6 +54,9 @@ StartFolder open_start_folder(const std::filesystem::path& model);
 /// that of its encoder.
 std::filesystem::path find_tokenizer(const std::filesystem::path& path);
 
+/// Lines about a tokenizer, in its folder or file, that other programs use otherwise.
+std::vector<std::string> tokenizer_notices(const std::filesystem::path& place);
+
 /// What config_sentence_transformers.json of a model of pairs (CrossEncoder) says; an empty object
 /// for other folders.
 nlohmann::json cross_encoder_settings(const std::filesystem::path& folder);
