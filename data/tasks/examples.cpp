@@ -44,8 +44,7 @@ void read_file(const TaskConfig& task, const fs::path& file, Labelled labelled, 
   require_input(std::ranges::find(formats, format) != formats.end(),
                 "{}: {} does not hold a task of kind {}", printable_path(file), enum_name(format),
                 enum_name(*task.kind));
-  const bool single = format == TaskFormat::folders || format == TaskFormat::cifar10 ||
-                      format == TaskFormat::pathfinder;
+  const bool single = format == TaskFormat::folders || holds_images(format);
   require_input(!*task.multi_label || !single || labelled == Labelled::optional,
                 "{}: {} gives each example one label; leave task.multi_label out, or give a table",
                 printable_path(file), enum_name(format));

@@ -107,6 +107,10 @@ TaskColumns named_columns(const TaskConfig& task) {
   return columns;
 }
 
+bool holds_images(std::optional<TaskFormat> format) {
+  return format == TaskFormat::cifar10 || format == TaskFormat::pathfinder;
+}
+
 std::vector<TaskFormat> formats_of(TaskKind kind) {
   using enum TaskFormat;
   switch (kind) {

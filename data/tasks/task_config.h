@@ -292,6 +292,9 @@ bool has_folds(const TaskConfig& task);
 /// are numbers in their files.
 bool has_labels(TaskKind kind);
 
+/// Whether files of this format hold images.
+bool holds_images(std::optional<TaskFormat> format);
+
 /// The formats that can hold a kind of task. lines, documents, and questions in tsv and csv have no
 /// labels and serve predictions.
 std::vector<TaskFormat> formats_of(TaskKind kind);

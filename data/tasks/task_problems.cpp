@@ -243,7 +243,7 @@ Problems problems(const TaskConfig& given) {
     add(found, {"windows", "kind"},
         "task.windows {} is for tasks of kind classification or regression; this one is of kind {}",
         enum_name(task.windows), enum_name(kind));
-  if (windows && (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder))
+  if (windows && holds_images(task.format))
     add(found, {"windows", "format"},
         "task.windows {} is for texts, and task.format {} holds images; leave it out",
         enum_name(task.windows), enum_name(*task.format));

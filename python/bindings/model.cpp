@@ -140,13 +140,15 @@ class LoadedModel {
       counts.add(predictions.counts);
     };
     const auto tell = [&] { warn_of_losses(*options.kind, counts, length, log); };
-    if (options.kind == TaskKind::features) {
-      for (std::size_t i = 0; i < texts.size(); ++i)
+    if (options.kind == TaskKind::features || holds_images(options.format)) {
+      for (std::size_t i = 0; i < texts.size(); ++i) {
         require_input(!pairs[i] && choices[i].empty(),
-                      "'{}': a file of features has no pair and no choices; leave them out",
+                      "'{}': the file's samples have no pair and no choices; leave them out",
                       printable(texts[i], 60));
-      add(nystrom::predict(task_, task_.reader->read(texts, Labelled::optional),
-                           {batch_size, top_k, threshold}));
+        // One by one: several names would be sorted, and equal ones read once.
+        add(nystrom::predict(task_, task_.reader->read(Strings{texts[i]}, Labelled::optional),
+                             {batch_size, top_k, threshold}));
+      }
       tell();
       return result;
     }

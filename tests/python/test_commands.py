@@ -117,9 +117,32 @@ def test_files_of_features_have_a_result_for_each_sample(tmp_path):
     model = nystrom.finetune(config, run_dir=str(tmp_path / "run"), quiet=True).load()
     assert model.predict_proba(many).shape == (8, 3) and model.predict_proba(one).shape == (1, 3)
     assert len(model.predict(many)) == 8 and model.predict(one) == model.predict([one])
+    assert model.predict([one, many, one]) == [*model.predict(one), *model.predict(many),
+                                               *model.predict(one)]  # fmt: skip
     for more in ({"pairs": "x"}, {"choices": ["x", "y"]}):
-        with pytest.raises(nystrom.InputError, match="a file of features has no pair"):
+        with pytest.raises(nystrom.InputError, match="the file's samples have no pair"):
             model.predict(one, **more)
+
+
+def test_files_of_images_are_read(tmp_path):
+    images = tmp_path / "b.bin"
+    images.write_bytes(b"".join(bytes([at]) + bytes(range(256)) * 12 for at in range(3)))
+    config = {
+        "model": {
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+            "max_position_embeddings": 1024,
+            "attention": {"num_landmarks": 4},
+        },
+        "tokenizer": {"builtin": "bytes"},
+        "task": {"recipe": "cifar10", "train": [str(images)], "validation": [str(images)]},
+        "data": {"sequence_length": 1024},
+        "training": {"steps": 1, "batch_size": 2, "dtype": "f32"},
+    }
+    model = nystrom.finetune(config, run_dir=str(tmp_path / "run"), quiet=True).load()
+    assert model.predict_proba([str(images), str(images)]).shape == (6, 10)
+    with pytest.raises(nystrom.InputError, match="matches no file"):
+        model.predict("no name of a file")
 
 
 def test_vectors_are_evaluated_by_pairs_and_classes(model):

@@ -84,8 +84,7 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
     return task;
   }
   refuse_folder(file, "--document reads each file in it as one text");
-  if (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder)
-    return task;  // these formats contain images, not lines of text
+  if (holds_images(task.format)) return task;
   const std::string ending = name_ending(file);
   if (table_format_of(file) || ending == ".conll" || ending == ".conllu")
     task.format.reset();

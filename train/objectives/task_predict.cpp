@@ -152,6 +152,8 @@ class Predictor {
 Example example_of(const TaskConfig& task, bool described, Example given) {
   const TaskKind kind = *task.kind;
   const std::string name = fmt::format("'{}'", printable(given.text, 60));
+  require_input(!holds_images(task.format) || !given.pixels.empty(),
+                "{}: the task reads images; give the name of a file of them", name);
   const bool needs_pair =
       kind == TaskKind::questions || (kind != TaskKind::choice && task.columns.pair);
   const bool may_be_pair =
