@@ -40,9 +40,16 @@ void refuse_masks(const std::vector<std::string>& arrays, bool bag) {
       bag ? "every row of a bag counts; write the rows that are no padding, without it"
           : "how many steps of a sample are no padding stands in 'lengths'; write that, or remove "
             "it";
-  for (const char* mask : {"lengths", "length", "lens", "len", "mask", "masks", "attention_mask"})
-    require_input(std::ranges::find(arrays, mask) == arrays.end(), "'{}' is not read: {}", mask,
-                  remedy);
+  constexpr std::string_view others[] = {"lengths", "length",    "lens",    "len",
+                                         "valid",   "valid_len", "n_valid", "seq_len"};
+  for (const std::string& array : arrays) {
+    std::string name = array;
+    for (char& c : name)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    require_input(std::ranges::find(others, name) == std::end(others) &&
+                      name.find("mask") == name.npos && name.find("padding") == name.npos,
+                  "'{}' is not read: {}", printable(array, 60), remedy);
+  }
 }
 
 FeatureFile::FeatureFile(std::filesystem::path file)

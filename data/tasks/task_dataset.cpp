@@ -169,6 +169,10 @@ void TaskDataset::add_bag(const Bag& bag, std::int64_t longest) {
   EncodedSample sample;
   if (target_ == TaskTarget::value) sample.value = *bag.value;
   if (target_ == TaskTarget::classes) {
+    require_input(labels_.size() > 0,
+                  "{}: the row has a label, and the model predicts a number; name the column of "
+                  "numbers by task.columns.value",
+                  bag.place);
     sample.label = labels_.find(*bag.label);
     require_input(sample.label >= 0, "{}: unknown label '{}'{}; {}", bag.place,
                   printable(*bag.label, 80), did_you_mean(*bag.label, labels_.names()),

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
 #include "core/base/suggest.h"
 #include "core/check.h"
+#include "data/tasks/feature_file.h"
 
 namespace nystrom {
 namespace {
@@ -74,18 +76,20 @@ class Inputs {
     return Tensor::from(values, shape);
   }
 
-  /// Throws an InputError for a number that is not finite, unless `mask` says that its row, of the
-  /// last axis, is padding.
-  Tensor floats(const std::string& name, const Shape& shape, const Tensor& mask = {}) {
+  /// Throws an InputError for a number that is not finite or larger than `most`, unless `mask` says
+  /// that its row, of the last axis, is padding.
+  Tensor floats(const std::string& name, const Shape& shape, const Tensor& mask = {},
+                double most = std::numeric_limits<double>::max()) {
     const Tensor& tensor = any(name);
     require_input(is_float(tensor.dtype()), "{} is {}; expected f32", name, tensor.dtype());
     require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
     const std::vector<double> values = tensor.to_doubles();
     for (std::int64_t i = 0; i < std::ssize(values); ++i) {
       const bool padding = mask.defined() && mask.data<std::uint8_t>()[i / shape[-1]] == 0;
-      if (!std::isfinite(values[i]) && !padding)
-        throw InputError(fmt::format("{}[{}] is {}; expected a finite number", name,
-                                     place(shape, i), values[i]));
+      if (!(std::abs(values[i]) <= most) && !padding)
+        throw InputError(
+            fmt::format("{}[{}] is {}; expected a finite number{}", name, place(shape, i),
+                        values[i], std::isfinite(values[i]) ? fmt::format(" up to {}", most) : ""));
     }
     return tensor;
   }
@@ -161,8 +165,8 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   if (inputs.has("attention_mask"))
     result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1)).reshape(rows);
   if (config.embed_dim)
-    result.features =
-        inputs.floats("features", {shape[0], shape[1], *config.embed_dim}, result.attention_mask);
+    result.features = inputs.floats("features", {shape[0], shape[1], *config.embed_dim},
+                                    result.attention_mask, max_feature);
   return result;
 }
 

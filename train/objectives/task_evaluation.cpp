@@ -178,6 +178,11 @@ std::vector<SampleOutputs> sample_outputs(const TaskDataset& data,
 
 Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out,
               const Batch& batch, double normaliser) {
+  const std::int64_t labels = config.num_labels();
+  require_input(target != TaskTarget::value || labels == 1,
+                "the files hold numbers, and the model tells {} labels", labels);
+  require_input(target != TaskTarget::classes || labels > 1,
+                "the files hold labels, and the model predicts a number");
   switch (target) {
     case TaskTarget::classes:
       if (!batch.weights.empty())
