@@ -74,10 +74,13 @@ class ConllExamples {
   void look_ahead(const std::filesystem::path& file) {
     LineReader lines(file);
     for (std::string line; lines.next(line);) {
-      if (line.starts_with('#') || split_at_blanks(line).empty()) continue;
+      const std::vector<std::string_view> parts = split_at_blanks(line);
+      if (line.starts_with('#') || parts.empty() || parts[0] == document_separator) continue;
       const std::vector<std::string> cells = split_cells(line, '\t');
       is_conllu_ = cells.size() == 10 && starts_with_digit(cells[0]);
-      word_width_ = is_conllu_ ? cells.size() : split_at_blanks(line).size();
+      word_width_ = is_conllu_ ? cells.size() : parts.size();
+      const std::size_t label = label_.value_or(parts.size() - 1);
+      is_tagged_ = label > 0 && label < parts.size() && is_entity_tag(parts[label]);
       break;
     }
     require_input(!is_conllu_ || word_,
@@ -108,7 +111,7 @@ class ConllExamples {
                          (parts[1] == "id" || parts[1] == "newdoc" || parts[1] == "newpar" ||
                           parts[1] == "sent_id" || parts[1] == "text");
     const std::size_t label = label_.value_or(parts.size() - 1);
-    const bool no_tag = task_.metric != TaskMetric::accuracy && labelled_ == Labelled::required &&
+    const bool no_tag = task_.metric != TaskMetric::accuracy && is_tagged_ &&
                         label < parts.size() && !is_entity_tag(parts[label]);
     return assigns || keyword || no_tag;
   }
@@ -165,6 +168,7 @@ class ConllExamples {
   std::size_t width_ = 0;
   std::size_t word_width_ = 0;  // columns of the file's first word
   bool is_conllu_ = false;
+  bool is_tagged_ = false;                  // whether its first word has an entity tag
   std::optional<std::size_t> counted_ = 0;  // words that count; none once a sentence does not
 };
 
@@ -179,7 +183,7 @@ void check_tag(const TaskConfig& task, std::string_view tag, const std::string& 
                     place, tag));
   throw BadRow(
       fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E-, S-, L-, U- or M- and a "
-                  "type (for labels of another kind set task.metric to accuracy)",
+                  "type, as B-NAME (for labels of another kind set task.metric to accuracy)",
                   place, printable(tag)));
 }
 

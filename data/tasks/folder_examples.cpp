@@ -76,7 +76,7 @@ void note_tables(const std::vector<fs::path>& files, std::vector<std::string>& n
   const auto more = std::count_if(first + 1, files.end(), is_named_table);
   notes.push_back(fmt::format(
       "{}{}: a table is one text here, with all its braces, keys and commas; to read its "
-      "rows, name the file itself, not as a document",
+      "rows, leave --document out, or for a model of folders set task.format",
       printable_path(*first), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
@@ -113,6 +113,7 @@ void read_folders(const TaskConfig& task, const fs::path& folder, Labelled label
     for (const fs::path& file : found)
       files.push_back({file, labelled == Labelled::required ? std::optional(label) : std::nullopt});
   }
+  if (labelled == Labelled::required) require_different(read);
   read_whole_files(files, sink);
   add_note(folder, "only the files in folders of labels are read; left out",
            left_out(folder, labels), sink.notes);

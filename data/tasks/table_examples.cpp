@@ -46,7 +46,7 @@ std::vector<std::string> names_beside(const std::filesystem::path& file,
 }
 
 /// The task with the columns of this file. For vectors, texts with labels or alone may be trained
-/// on, and pairs held out: each file then has some of the columns.
+/// on, and pairs held out, which need no negatives: each file then has some of the columns.
 TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, TaskFormat format) {
   TaskColumns& columns = task.columns;
   if (*task.kind != TaskKind::embeddings || !columns.pair || !*task.header) return task;
@@ -63,6 +63,7 @@ TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, 
     columns.label.reset();
   else if (!has(columns.pair) && (has(columns.label) || !columns.label))
     columns.pair.reset();
+  if (std::ranges::none_of(columns.negatives, has)) columns.negatives.clear();
   return task;
 }
 
@@ -131,7 +132,8 @@ class TableExamples {
   void note_unread(std::initializer_list<const char*> names, const char* remedy,
                    std::vector<std::string>& notes) const {
     for (const std::string name : names)
-      if (std::ranges::find(reader_->names(), name) != reader_->names().end())
+      if (std::ranges::find(reader_->names(), name) != reader_->names().end() &&
+          std::ranges::find(places_.wanted, name, &WantedColumn::name) == places_.wanted.end())
         notes.push_back(
             fmt::format("{}: column '{}' is not read{}={}", *file_, name, remedy, name));
   }

@@ -63,6 +63,8 @@ Reading read_plainly(const std::filesystem::path& file) {
   Reading reading;
   std::size_t width = 0;
   std::vector<bool> quoted;  // the columns whose cells so far are all in quotes
+  // A first line without quotes may name the columns; what follows is then more than two rows.
+  std::int64_t rows = 0, fewest = 1;
   for (std::string line; lines.next(line);) {
     if (line.empty()) continue;
     const auto tabs = static_cast<std::size_t>(std::ranges::count(line, '\t'));
@@ -70,9 +72,13 @@ Reading read_plainly(const std::filesystem::path& file) {
     if (first) quoted.assign(width = tabs + 1, true);
     reading.fits &= tabs + 1 == width;
     if (line.find('"') == line.npos) {
-      quoted.assign(width, false);
+      if (first)
+        fewest = 3;
+      else
+        quoted.assign(width, false);
       continue;
     }
+    ++rows;
     reading.quotes = true;
     const std::vector<std::string> cells = split_cells(line, '\t');
     reading.sign |= has_doubled_quotes(cells) ||
@@ -80,7 +86,7 @@ Reading read_plainly(const std::filesystem::path& file) {
     for (std::size_t i = 0; i < width; ++i)
       quoted[i] = quoted[i] && i < cells.size() && begins_and_ends_with_quote(cells[i]);
   }
-  reading.sign |= std::ranges::find(quoted, true) != quoted.end();
+  reading.sign |= rows >= fewest && std::ranges::find(quoted, true) != quoted.end();
   return reading;
 }
 

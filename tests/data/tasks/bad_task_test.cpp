@@ -239,7 +239,7 @@ const BadFile bad_files[] = {
     // Words
     {"no_tag", tokens, unchanged, "a.conll", "The O\nship B_SHIP\n",
      "DIR/a.conll:2: 'B_SHIP' is no entity tag; expected O, or B-, I-, E-, S-, L-, U- or M- and a "
-     "type (for labels of another kind set task.metric to accuracy)"},
+     "type, as B-NAME (for labels of another kind set task.metric to accuracy)"},
     {"ragged_words", tokens, unchanged, "a.conll", "The O\nship\n",
      "DIR/a.conll:2: the line has 1 column, those before it 2"},
     {"words_alone", tokens, unchanged, "a.conll", "The\nship\n",
