@@ -85,8 +85,8 @@ std::optional<Example> read_first_example(const TaskConfig& task,
 }
 
 /// Checks the files of a task, and reads no more than one good example of each set.
-void check_task_files(const RunConfig& config, ResolutionErrors& errors) {
-  const TaskConfig task = resolve_task(config.task);
+void check_task_files(const TaskConfig& given, ResolutionErrors& errors) {
+  const TaskConfig task = resolve_task(given);
   const bool readable = errors.empty() && task.kind != TaskKind::features;
   for (const auto& [option, patterns] :
        {std::pair("task.train", &task.train), std::pair("task.validation", &task.validation)}) {
@@ -106,7 +106,7 @@ RunSpec resolve_sound(const CheckOptions& options, Device device) {
   ResolutionErrors errors(printable(options.config));
   RunSpec spec =
       resolve(std::move(given), task ? RunKind::finetuning : RunKind::pretraining, errors);
-  if (task) check_task_files(spec.options, errors);
+  if (task || spec.inputs) check_task_files(task ? spec.options.task : *spec.inputs, errors);
   if (errors.empty() && options.devices)
     errors.note("", [&] { require_work_for_all(spec.options, *options.devices); });
   if (!options.plans_elsewhere()) {

@@ -21,6 +21,7 @@
 #include "train/cli/embedding_settings.h"
 #include "train/cli/text_arguments.h"
 #include "train/config/config_io.h"
+#include "train/config/validation.h"
 #include "train/objectives/evaluation.h"
 #include "train/objectives/minimal_pairs.h"
 #include "train/objectives/retrieval.h"
@@ -345,6 +346,7 @@ VectorScores score_pairs(const EvaluateOptions& options, const VectorModel& mode
                          Communicator& communicator) {
   TaskConfig task = model.task;
   if (!task.columns.pair) task.columns.pair = "pair";
+  require_none(problems(task));
   communicator.require_same_files("--pairs", text_checksum(identity_of(options.pairs)));
   TextEmbedder first = model.embedder(options.vectors, PromptKind::query, &communicator);
   TextEmbedder second = model.embedder(options.vectors, PromptKind::document, &communicator);
