@@ -56,7 +56,7 @@ Json listops_json() {
 
 std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
   const bool symbols = kind == BuiltinTokenizer::listops;
-  return tokenizer_of_json(tokenizer_json_text(symbols ? listops_json() : bytes_json(), 1));
+  return tokenizer_of_json(tokenizer_json_text(symbols ? listops_json() : bytes_json()));
 }
 
 std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer,

@@ -1,18 +1,52 @@
 #include "data/tokenizers/pipeline/part_json.h"
 
+#include <fmt/format.h>
+
 #include "data/tokenizers/pipeline/added_tokens.h"
 
 namespace nystrom {
 
 using Json = nlohmann::json;
 
-std::string tokenizer_json_text(Json members, int indent) {
+namespace {
+
+/// Appends JSON without spaces. The last digit of a score may decide between segmentations, and
+/// nlohmann's own writer does not always choose the digits nearest to a number.
+void append(const Json& value, std::string& text) {
+  if (value.is_structured()) {
+    text += value.is_object() ? '{' : '[';
+    for (auto each = value.begin(); each != value.end(); ++each) {
+      if (each != value.begin()) text += ',';
+      if (value.is_object()) text += Json(each.key()).dump() + ':';
+      append(*each, text);
+    }
+    text += value.is_object() ? '}' : ']';
+  } else if (value.is_binary()) {
+    text.append(value.get_binary().begin(), value.get_binary().end());
+  } else if (value.is_number_float()) {
+    const std::string number = fmt::format("{}", value.get<double>());
+    const bool is_whole = number.find_first_of(".e") == number.npos;
+    text += is_whole ? number + ".0" : number;  // readers take 4 for an integer
+  } else {
+    text += value.dump();
+  }
+}
+
+}  // namespace
+
+Json number_as_it_stands(std::string_view digits) {
+  return Json::binary(std::vector<std::uint8_t>(digits.begin(), digits.end()));
+}
+
+std::string tokenizer_json_text(Json members) {
   members.emplace("version", "1.0");
   members.emplace("added_tokens", Json::array());
   for (const char* part :
        {"truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
     members.emplace(part, nullptr);
-  return members.dump(indent) + "\n";
+  std::string text;
+  append(members, text);
+  return text + "\n";
 }
 
 Json added_token_json(const AddedToken& token) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +14,11 @@ struct AddedToken;
 
 /// The text of a tokenizer.json with these members. Without added tokens there are none; every
 /// other member that is not given is null.
-std::string tokenizer_json_text(nlohmann::json members, int indent = -1);
+std::string tokenizer_json_text(nlohmann::json members);
+
+/// A NumberReader (core/base/json.h) for a file that tokenizer_json_text writes again: such a
+/// number is written with the same digits.
+nlohmann::json number_as_it_stands(std::string_view digits);
 
 /// An element of `added_tokens`.
 nlohmann::json added_token_json(const AddedToken& token);

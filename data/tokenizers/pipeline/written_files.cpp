@@ -1,6 +1,7 @@
 // The files of a tokenizer for transformers and for this program.
 #include <algorithm>
 
+#include "core/base/json.h"
 #include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/post_processors.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
@@ -30,7 +31,7 @@ void write_prepend_schemes(nlohmann::json& part) {
 
 std::string tokenizer_json(const TokenizerParts& parts, std::int64_t max_length) {
   // A sorted object: vocabularies are large.
-  auto json = nlohmann::json::parse(parts.json);
+  nlohmann::json json = parse_json(parts.json, "tokenizer.json", number_as_it_stands);
   json["version"] = "1.0";
   for (const auto& [key, changed] : parts.changes) json[key] = nlohmann::json::parse(changed);
   for (const char* key : {"pre_tokenizer", "decoder"})

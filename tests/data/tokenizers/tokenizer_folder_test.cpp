@@ -115,6 +115,19 @@ TEST_F(OpenTokenizer, WritesPrependSchemes) {
   EXPECT_EQ(open_tokenizer(copy.path())->encode("the sea"), open()->encode("the sea"));
 }
 
+/// Each digit counts: "a aa" and "aa a" have nearly the same score.
+TEST_F(OpenTokenizer, WritesTheDigitsOfScores) {
+  const std::string pieces =
+      R"([["<unk>",-20.0],["x",-6.837900687899666],["a",-11.478897094726562],)"
+      R"(["aa",-14.643186077442952]])";
+  write("tokenizer.json", R"({"model":{"type":"Unigram","unk_id":0,"vocab":)" + pieces + "}}");
+  const TemporaryFolder copy;
+  write_tokenizer(*open(), copy.path(), 7);
+  EXPECT_NE(read_bytes(copy / "tokenizer.json").find(pieces), std::string::npos);
+  for (const fs::path& folder : {folder_.path(), copy.path()})
+    EXPECT_EQ(open_tokenizer(folder)->encode("xaaa"), (Ids{1, 2, 3}));
+}
+
 TEST_F(OpenTokenizer, LengthsAreThoseOfTheModel) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["truncation"] = {
