@@ -156,11 +156,17 @@ bool is_type(const Json& tokenizer, const char* key, const char* type) {
          tokenizer[key]["type"] == type;
 }
 
-/// Whether the class sets add_prefix_space where no file does.
-bool has_space_default(const TokenizerClass* its_class) {
+/// Whether the class sets add_prefix_space in a byte-level pre-tokenizer, to false where no file
+/// has it. With any value in a file, the others make their tokenizer anew from a SentencePiece
+/// model.
+bool sets_space(const TokenizerClass* its_class) {
   return its_class == nullptr ||
          (its_class->name != "LlamaTokenizer" && !its_class->name.ends_with("T5Tokenizer"));
 }
+
+constexpr const char* other_files =
+    "with it transformers reads other files than tokenizer.json; save the tokenizer once, "
+    "AutoTokenizer.from_pretrained(…).save_pretrained(…), and remove the key there";
 
 }  // namespace
 
@@ -173,6 +179,10 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
     if (const auto part = config.find("added_tokens_decoder")) read_decoder(*part, settings);
     settings.clean_up_spaces = config.boolean_or("clean_up_tokenization_spaces", false);
     settings.splits_special = config.boolean_or("split_special_tokens", false);
+    if (config.boolean_or("from_slow", false)) config["from_slow"].fail(other_files);
+    if (const auto files = config.find("fast_tokenizer_files"))
+      for (const JsonPart& each : files->elements())
+        if (each.text() != "tokenizer.json") each.fail(other_files);
     if (const auto part = config.find("tokenizer_class")) set_class(*part, settings);
     if (const auto part = config.find("model_input_names")) {
       settings.token_types = false;
@@ -183,6 +193,8 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
   if (settings.its_class == nullptr)
     read_if_there(folder / "config.json",
                   [&](const JsonPart& config) { read_class_of_model(config, settings); });
+  require_input(!settings.add_prefix_space || sets_space(settings.its_class),
+                "{}: add_prefix_space: {}", settings.config_place, other_files);
   if (!settings.has_decoder) {
     read_if_there(folder / "special_tokens_map.json",
                   [&](const JsonPart& map) { read_names(map, settings); });
@@ -200,8 +212,7 @@ void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings
   const bool passes_on =
       settings.its_class == nullptr || settings.its_class->name != "BlenderbotSmallTokenizer";
   const bool adds_space = passes_on && settings.add_prefix_space.value_or(false);
-  const bool says_space = settings.add_prefix_space || has_space_default(settings.its_class);
-  if (says_space && is_type(tokenizer, "pre_tokenizer", "ByteLevel"))
+  if (sets_space(settings.its_class) && is_type(tokenizer, "pre_tokenizer", "ByteLevel"))
     tokenizer["pre_tokenizer"]["add_prefix_space"] = adds_space;
   if ((family == Family::bert || family == Family::mpnet) &&
       is_type(tokenizer, "normalizer", "BertNormalizer")) {

@@ -56,13 +56,14 @@ struct TokenizerSettings {
 /// tokenizer_config.json. When tokenizer_config.json has an added_tokens_decoder,
 /// special_tokens_map.json and added_tokens.json are ignored. The class is that of
 /// tokenizer_config.json, else the tokenizer_class of config.json, else that of its model_type.
-/// Throws an InputError for values of the wrong type, and for a class that needs Python or that
-/// transformers lacks.
+/// Throws an InputError for values of the wrong type, for a class that needs Python or that
+/// transformers lacks, and for settings with which transformers reads other files than
+/// tokenizer.json.
 TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder);
 
 /// Changes a tokenizer.json as the class does in transformers 4.57. BERT's classes change their
-/// normalizer. RoBERTa's classes change whether offsets exclude spaces. Every class changes whether
-/// a byte-level text gets a space in front. Does nothing without a class and a
+/// normalizer. RoBERTa's classes change whether offsets exclude spaces. Every class but Llama's and
+/// T5's changes whether a byte-level text gets a space in front. Does nothing without a class and a
 /// tokenizer_config.json.
 void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings);
 

@@ -536,6 +536,29 @@ TEST_F(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
   EXPECT_NE(open()->encode("the"), open()->encode(" the")) << "it does not pass the option on";
 }
 
+TEST_F(OpenTokenizer, RefusesSettingsThatMakeOtherFilesDecide) {
+  copy("small/unigram/tokenizer.json");
+  const auto refused = [&](const std::string& settings, const char* place) {
+    configure("{" + settings + "}");
+    EXPECT_EQ(error(),
+              fmt::format("DIR/tokenizer_config.json: {}: with it transformers reads other "
+                          "files than tokenizer.json; save the tokenizer once, "
+                          "AutoTokenizer.from_pretrained(…).save_pretrained(…), and "
+                          "remove the key there",
+                          place));
+  };
+  refused(R"("tokenizer_class": "MT5TokenizerFast", "add_prefix_space": true)", "add_prefix_space");
+  refused(R"("from_slow": true)", "from_slow");
+  refused(R"("fast_tokenizer_files": ["tokenizer.json", "tokenizer.4.13.0.json"])",
+          "fast_tokenizer_files[1]");
+  configure(R"({"tokenizer_class": "T5Tokenizer", "add_prefix_space": null, "from_slow": false,
+                "fast_tokenizer_files": ["tokenizer.json"]})");
+  EXPECT_EQ(error(), "no error");
+  configure(R"({"add_prefix_space": false})");
+  write("config.json", R"({"model_type": "llama"})");
+  expect_says(error(), "tokenizer_config.json: add_prefix_space: with it transformers reads");
+}
+
 /// Splinter's class sets the case and accents of the normalizer, and leaves Chinese as it is.
 TEST_F(OpenTokenizer, SplinterKeepsChineseTogether) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
