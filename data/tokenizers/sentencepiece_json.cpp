@@ -199,7 +199,7 @@ std::vector<std::string_view> user_defined_pieces(const SentencePieceModel& mode
   return pieces;
 }
 
-/// The special tokens by name, with their ids.
+/// The special tokens by name, with their ids: all that the library never makes of a text.
 struct Specials {
   std::vector<std::pair<std::string, std::size_t>> all;  // ordered by id
   std::int32_t unknown = 0;
@@ -209,9 +209,11 @@ Specials find_specials(const SentencePieceModel& model, const std::string& sourc
   Specials specials;
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
     const std::string& text = model.pieces[id].text;
-    const bool is_unknown = model.pieces[id].type == SentencePiece::Type::unknown;
+    const SentencePiece::Type type = model.pieces[id].type;
+    const bool is_unknown = type == SentencePiece::Type::unknown;
     if (is_unknown) specials.unknown = static_cast<std::int32_t>(id);
-    if (is_unknown || text == "[CLS]" || text == "[SEP]" || text == "<pad>" || text == "[MASK]")
+    if (is_unknown || type == SentencePiece::Type::control || text == "[CLS]" || text == "[SEP]" ||
+        text == "<pad>" || text == "[MASK]")
       specials.all.emplace_back(text, id);
   }
   for (const char* name : {"[CLS]", "[SEP]", "<pad>", "[MASK]"})
@@ -327,6 +329,11 @@ bool joins_comma_to_digit(std::string_view piece) {
 std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions& options,
                                   const std::string& source) {
   find_specials(model, source);
+  for (const SentencePiece& piece : model.pieces)
+    require_input(piece.type != SentencePiece::Type::unused,
+                  "{}: the piece '{}' is marked as unused, and Hugging Face's tokenizers would use "
+                  "it; expected a model without such pieces",
+                  source, printable(piece.text));
   check_user_defined(model, options, source);
   lower_comma_scores(model);
   return tokenizer_json(model, albert_normalizer(model.charsmap, options), source);

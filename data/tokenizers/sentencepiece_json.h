@@ -21,10 +21,12 @@ struct AlbertOptions {
 /// the digit before it ("12,345" becomes 12 , 345): unigram models subtract 100 from the scores of
 /// such pieces.
 ///
+/// All control pieces are special tokens.
+///
 /// Throws an InputError that begins with `source` when the model lacks one of [CLS], [SEP], <pad>,
-/// [MASK], or Hugging Face's tokenizers cannot reproduce it: with a user-defined piece that the
-/// normalizer changes, or a BPE model with a user-defined piece of several characters and a normal
-/// piece that its own merges do not produce.
+/// [MASK], or has an unused piece, or Hugging Face's tokenizers cannot reproduce it: with a
+/// user-defined piece that the normalizer changes, or a BPE model with a user-defined piece of
+/// several characters and a normal piece that its own merges do not produce.
 std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions& options,
                                   const std::string& source);
 

@@ -54,6 +54,19 @@ TEST(SentencePieceJson, MergesOfBpe) {
   EXPECT_EQ(model["merges"], Json::array({Json::array({"2", ","}), Json::array({"b", "c"})}));
 }
 
+/// The library makes neither control pieces nor unused ones of a text.
+TEST(SentencePieceJson, ControlAndUnusedPieces) {
+  using testing::piece;
+  const std::string small = testing::small_model();
+  const auto tokenizer = tokenizer_of_json(albert_json(small + piece("<ab>", 0, 3)));
+  EXPECT_TRUE(tokenizer->is_special(15));
+  EXPECT_EQ(tokenizer->encode("<ab>", SpecialNames::tokens), (std::vector<std::int32_t>{15}));
+  EXPECT_EQ(tokenizer->encode("<ab>"), (std::vector<std::int32_t>{5, 1, 6, 7, 1}));
+  EXPECT_EQ(input_error([&] { albert_json(small + piece("ab", -1, 5)); }),
+            "m: the piece 'ab' is marked as unused, and Hugging Face's tokenizers would use it; "
+            "expected a model without such pieces");
+}
+
 /// A normal piece starts with the user-defined one and has a better score than its parts. The
 /// library prefers the user-defined piece.
 TEST(SentencePieceJson, UserDefinedPieces) {
