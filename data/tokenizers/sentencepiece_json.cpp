@@ -9,11 +9,9 @@
 
 #include "core/base/json_part.h"
 #include "core/base/printable.h"
-#include "core/base/utf8.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/added_tokens.h"
 #include "data/tokenizers/pipeline/part_json.h"
-#include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/unicode.h"
 #include "data/tokenizers/pipeline/word_models.h"
 #include "data/tokenizers/roberta_pieces.h"
@@ -114,7 +112,8 @@ Json trained_normalizer_json(const TrainedNormalizer& options) {
   return {{"type", "Sequence"}, {"normalizers", steps}};
 }
 
-/// Subtracts comma_penalty from the scores of pieces that join a comma to a digit.
+/// Subtracts comma_penalty from the scores of pieces that join a comma to a digit, as transformers'
+/// converter of ALBERT's models does.
 void lower_comma_scores(SentencePieceModel& model) {
   if (model.kind != SentencePieceModel::Kind::unigram) return;
   for (SentencePiece& piece : model.pieces)
@@ -189,16 +188,6 @@ Merges merges(const SentencePieceModel& model) {
   return result;
 }
 
-/// User-defined pieces, the longest first.
-std::vector<std::string_view> user_defined_pieces(const SentencePieceModel& model) {
-  std::vector<std::string_view> pieces;
-  for (const SentencePiece& piece : model.pieces)
-    if (piece.type == SentencePiece::Type::user_defined) pieces.push_back(piece.text);
-  std::ranges::sort(pieces, {},
-                    [](std::string_view piece) { return std::pair(-std::ssize(piece), piece); });
-  return pieces;
-}
-
 /// The special tokens by name, with their ids: all that the library never makes of a text.
 struct Specials {
   std::vector<std::pair<std::string, std::size_t>> all;  // ordered by id
@@ -246,76 +235,23 @@ Json post_processor(const Specials& specials) {
   return {{"type", "BertProcessing"}, {"cls", end("[CLS]")}, {"sep", end("[SEP]")}};
 }
 
-/// Splits text into words. Each of `own_words` is one, so that nothing merges with it.
-Json pre_tokenizer(const std::vector<std::string_view>& own_words) {
-  if (own_words.empty()) return metaspace_json();
-  std::string any;
-  for (const std::string_view piece : own_words) {
-    if (!any.empty()) any += '|';
-    for (std::size_t at = 0; at < piece.size();)
-      any += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(next_code_point(piece, at)));
-  }
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", any}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", Json::array({metaspace_json(), split})}};
-}
-
-/// Throws an InputError "source: …" for a normal piece that its own merges do not produce.
-void require_merges(const SentencePieceModel& model, const Merges& all,
-                    const std::vector<std::string_view>& user_defined, const std::string& source) {
-  Vocabulary vocabulary;
-  for (std::size_t id = 0; id < model.pieces.size(); ++id)
-    vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
-  const auto merged = bpe_model(std::move(vocabulary), all, source);
-  std::vector<std::pair<std::string_view, std::int32_t>> entries;
-  for (const std::string_view piece : user_defined) entries.emplace_back(piece, 0);
-  const PrefixTrie trie(std::move(entries));
-  const auto is_cut = [&](std::string_view text) {
-    for (std::size_t at = 0; at < text.size(); ++at)
-      if (trie.longest(text.substr(at)).first > 0) return true;
-    return false;
-  };
-  for (const SentencePiece& piece : model.pieces) {
-    if (piece.type != SentencePiece::Type::normal || is_cut(piece.text)) continue;
-    std::vector<Token> tokens;
-    merged->encode(piece.text, tokens);
-    require_input(tokens.size() == 1,
-                  "{}: merging makes {} pieces of '{}', which is one itself; beside a user-defined "
-                  "piece of several characters, '{}', Hugging "
-                  "Face's form of the model would give other ids",
-                  source, tokens.size(), printable(piece.text), printable(user_defined.front()));
-  }
-}
-
-Json bpe(const SentencePieceModel& model, std::int32_t unknown,
-         const std::vector<std::string_view>& user_defined, const std::string& source) {
-  const Merges all = merges(model);
-  // A word that is a piece skips the merges: a user-defined piece of several characters cannot be
-  // reached in another way.
-  const bool ignores_merges = std::ranges::any_of(
-      user_defined, [](std::string_view piece) { return piece.size() > utf8_length(piece[0]); });
-  if (ignores_merges) require_merges(model, all, user_defined, source);
+Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
   Json vocabulary = Json::object();
   for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary[model.pieces[id].text] = id;
-  return bpe_json(vocabulary, all, model.pieces[static_cast<std::size_t>(unknown)].text,
-                  ignores_merges);
+  return bpe_json(vocabulary, merges(model), model.pieces[static_cast<std::size_t>(unknown)].text);
 }
 
 std::string tokenizer_json(const SentencePieceModel& model, const Json& normalizer,
                            const std::string& source) {
   const Specials specials = find_specials(model, source);
   const bool is_bpe = model.kind == SentencePieceModel::Kind::bpe;
-  std::vector<std::string_view> own_words;
-  if (is_bpe) own_words = user_defined_pieces(model);
-  return tokenizer_json_text({{"added_tokens", added_tokens(specials)},
-                              {"normalizer", normalizer},
-                              {"pre_tokenizer", pre_tokenizer(own_words)},
-                              {"post_processor", post_processor(specials)},
-                              {"decoder", metaspace_json()},
-                              {"model", is_bpe ? bpe(model, specials.unknown, own_words, source)
-                                               : unigram(model, specials.unknown)}});
+  return tokenizer_json_text(
+      {{"added_tokens", added_tokens(specials)},
+       {"normalizer", normalizer},
+       {"pre_tokenizer", metaspace_json()},
+       {"post_processor", post_processor(specials)},
+       {"decoder", metaspace_json()},
+       {"model", is_bpe ? bpe(model, specials.unknown) : unigram(model, specials.unknown)}});
 }
 
 }  // namespace
@@ -328,6 +264,10 @@ bool joins_comma_to_digit(std::string_view piece) {
 
 std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions& options,
                                   const std::string& source) {
+  require_input(model.kind == SentencePieceModel::Kind::unigram,
+                "{}: is a BPE model, and ALBERT's are unigram models; save it as tokenizer.json "
+                "once: AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+                source);
   find_specials(model, source);
   for (const SentencePiece& piece : model.pieces)
     require_input(piece.type != SentencePiece::Type::unused,

@@ -17,16 +17,13 @@ struct AlbertOptions {
 };
 
 /// Returns the tokenizer.json of a spiece.model. Texts become lower case and NFKD without accents,
-/// as the options say, and then what the model's charsmap makes of them. No piece joins a comma to
-/// the digit before it ("12,345" becomes 12 , 345): unigram models subtract 100 from the scores of
-/// such pieces.
+/// as the options say, and then what the model's charsmap makes of them. Pieces that join a comma
+/// to the digit before it are used in need only ("12,345" becomes 12 , 345): 100 is subtracted from
+/// their scores. All control pieces are special tokens.
 ///
-/// All control pieces are special tokens.
-///
-/// Throws an InputError that begins with `source` when the model lacks one of [CLS], [SEP], <pad>,
-/// [MASK], or has an unused piece, or Hugging Face's tokenizers cannot reproduce it: with a
-/// user-defined piece that the normalizer changes, or a BPE model with a user-defined piece of
-/// several characters and a normal piece that its own merges do not produce.
+/// Throws an InputError that begins with `source` for a BPE model, for one that lacks [CLS], [SEP],
+/// <pad> or [MASK], and for one that Hugging Face's tokenizers cannot reproduce: with an unused
+/// piece, or a user-defined one that the normalizer changes.
 std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions& options,
                                   const std::string& source);
 
@@ -41,8 +38,8 @@ struct TrainedNormalizer {
 /// Creates it, for the trainer's text.
 TextNormalizer trained_normalizer(const TrainedNormalizer& options);
 
-/// Returns the tokenizer.json of a model that was trained on text of this normalizer. Throws like
-/// albert_tokenizer_json.
+/// Returns the tokenizer.json of a model that was trained on text of this normalizer, unigram or
+/// BPE. Throws an InputError when it lacks one of ALBERT's special tokens.
 std::string trained_tokenizer_json(SentencePieceModel model, const TrainedNormalizer& options);
 
 /// Whether the piece ends in a digit of any script and a comma.

@@ -202,11 +202,6 @@ Merges read_merges(const JsonPart& part) {
 
 }  // namespace
 
-std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges,
-                                     const std::string& where) {
-  return std::make_unique<Bpe>(std::move(vocabulary), merges, BpeOptions(), where);
-}
-
 std::unique_ptr<WordModel> read_bpe(const JsonPart& part) {
   if (const auto dropout = part.find("dropout"); dropout && dropout->number() != 0)
     dropout->fail("dropout of merges is not supported");

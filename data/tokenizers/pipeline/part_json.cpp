@@ -69,7 +69,7 @@ Json byte_level_json(bool add_prefix_space, bool trim_offsets, bool use_regex) {
           {"use_regex", use_regex}};
 }
 
-Json bpe_json(const Json& vocabulary, const Json& merges, const Json& unknown, bool ignore_merges) {
+Json bpe_json(const Json& vocabulary, const Json& merges, const Json& unknown) {
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", unknown},
@@ -77,7 +77,7 @@ Json bpe_json(const Json& vocabulary, const Json& merges, const Json& unknown, b
           {"end_of_word_suffix", nullptr},
           {"fuse_unk", !unknown.is_null()},
           {"byte_fallback", false},
-          {"ignore_merges", ignore_merges},
+          {"ignore_merges", false},
           {"vocab", vocabulary},
           {"merges", merges}};
 }

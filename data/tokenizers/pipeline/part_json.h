@@ -30,7 +30,7 @@ nlohmann::json byte_level_json(bool add_prefix_space, bool trim_offsets = true,
 
 /// A BPE model. Adjacent unknown characters form one `unknown` token; null: there is none.
 nlohmann::json bpe_json(const nlohmann::json& vocabulary, const nlohmann::json& merges,
-                        const nlohmann::json& unknown = nullptr, bool ignore_merges = false);
+                        const nlohmann::json& unknown = nullptr);
 /// A unigram model. `vocabulary` is a list of pieces with their scores.
 nlohmann::json unigram_json(const nlohmann::json& vocabulary, std::int32_t unknown);
 /// BERT's model.

@@ -59,10 +59,6 @@ std::unique_ptr<WordModel> read_wordpiece(const JsonPart& part);
 /// repeatedly.
 std::unique_ptr<WordModel> read_bpe(const JsonPart& part);
 using Merges = std::vector<std::pair<std::string, std::string>>;
-/// A BPE model without options: characters without a piece are dropped. Throws an InputError
-/// "where: merge i …" for a merge whose parts or result are not pieces.
-std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges,
-                                     const std::string& where);
 
 /// Reads a unigram model (Kudo 2018). It selects the segmentation with the largest sum of scores;
 /// the first one found wins a tie. Adjacent unknown characters form one token.
