@@ -31,10 +31,19 @@ void for_each_line(std::string_view text, const std::string& source, const Use& 
   }
 }
 
+/// transformers 4.57 leaves out the first line and what follows the last line feed, whatever they
+/// are.
 Merges read_merges_file(std::string_view text, const std::string& source) {
+  require_input(text.starts_with("#version"),
+                "{}:1: expected '#version: 0.2' before the merges; transformers leaves out the "
+                "first line, so put that there",
+                source);
+  require_input(text.ends_with('\n'),
+                "{}: the last line has no line feed, and transformers leaves it out; add one",
+                source);
   Merges merges;
   for_each_line(text, source, [&](std::string_view line, std::size_t number) {
-    if (line.starts_with("#version") || line.empty()) return;
+    if (number == 1) return;
     const std::size_t space = line.find(' ');
     require_input(space != line.npos && line.find(' ', space + 1) == line.npos,
                   "{}:{}: '{}' is no pair of pieces", source, number, printable(line));

@@ -288,9 +288,16 @@ TEST(Gpt2Vocabulary, Wrong) {
   const std::string vocabulary = R"({"a": 0, "b": 1, "ab": 2})";
   EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\n"), "no error");
   EXPECT_EQ(error("[]", ""), "vocab.json: expected an object from pieces to ids");
+  EXPECT_EQ(error(vocabulary, "#version: 0.2\r\na b\r\n"), "no error");
   EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\nab\n"),
             "merges.txt:3: 'ab' is no pair of pieces");
-  EXPECT_EQ(error(vocabulary, "a c\n"),
+  EXPECT_EQ(error(vocabulary, "#version: 0.2\n\na b\n"), "merges.txt:2: '' is no pair of pieces");
+  EXPECT_EQ(error(vocabulary, "#version: 0.2\na b"),
+            "merges.txt: the last line has no line feed, and transformers leaves it out; add one");
+  EXPECT_EQ(error(vocabulary, "a b\n"),
+            "merges.txt:1: expected '#version: 0.2' before the merges; transformers leaves out the "
+            "first line, so put that there");
+  EXPECT_EQ(error(vocabulary, "#version: 0.2\na c\n"),
             "merges.txt: model: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary");
 }
 
