@@ -50,10 +50,11 @@ void require_class(const std::string& source, std::initializer_list<const char*>
                 source, fmt::join(known, ", "), settings.its_class->name);
 }
 
-std::string json_of_sentencepiece(const std::string& bytes, const std::string& source,
+std::string json_of_sentencepiece(const fs::path& file, const std::string& source,
                                   TokenizerSettings& settings) {
-  const SentencePieceModel model = scan_sentencepiece(bytes, source);
-  if (has_roberta_pieces(model)) {
+  const SentencePieceModel model = scan_sentencepiece(read(file), source);
+  // Most models begin with these pieces, and only those of this name have other ids.
+  if (file.filename() == "sentencepiece.bpe.model" && has_roberta_pieces(model)) {
     require_class(source, {"XLMRobertaTokenizer", "CamembertTokenizer", "PreTrainedTokenizer"},
                   "XLMRobertaTokenizer", settings);
     return roberta_tokenizer_json(model, settings.its_class->name == "CamembertTokenizer", source);
@@ -68,7 +69,7 @@ std::string json_of_sentencepiece(const std::string& bytes, const std::string& s
 std::string json_of(const fs::path& file, TokenizerSettings& settings) {
   const std::string name = file.filename(), source = printable_path(file);
   if (name == "tokenizer.json") return read(file);
-  if (is_sentencepiece(file)) return json_of_sentencepiece(read(file), source, settings);
+  if (is_sentencepiece(file)) return json_of_sentencepiece(file, source, settings);
   settings.made_of_vocabulary = true;
   if (name == "vocab.txt") {
     require_class(

@@ -12,8 +12,8 @@ namespace nystrom {
 /// Opens a tokenizer. `place` is a folder or one of its tokenizer files. In a folder the first of
 /// these files counts:
 /// 1. tokenizer.json
-/// 2. a SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model (with the ids
-///    of XLM-RoBERTa or CamemBERT, if it has their pieces; else ALBERT's)
+/// 2. a SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model (ALBERT's; one
+///    of the last name with the ids of XLM-RoBERTa or CamemBERT, if it has their pieces)
 /// 3. vocab.txt (BERT)
 /// 4. vocab.json with merges.txt (GPT-2 and RoBERTa)
 ///

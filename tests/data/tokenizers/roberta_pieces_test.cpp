@@ -79,6 +79,18 @@ TEST_F(RobertaPieces, OtherSpecialPiecesAreAlbertsOrNone) {
             "[SEP], <pad> and [MASK], as ALBERT's has");
 }
 
+/// SentencePiece puts these pieces first by default, and models of other names have its ids.
+TEST_F(RobertaPieces, OtherNamesAreAlbertsOrNone) {
+  model_ = folder_ / "spiece.model";
+  EXPECT_EQ(error_of(special_pieces() + piece("a")),
+            "DIR/spiece.model: the vocabulary has no piece '[CLS]'; expected [CLS], [SEP], <pad> "
+            "and [MASK], as ALBERT's has");
+  EXPECT_EQ(error_of(special_pieces() + piece("[CLS]", 0, 3) + piece("[SEP]", 0, 3) +
+                     piece("<pad>", 0, 3) + piece("[MASK]", 0, 3) + piece("a")),
+            "no error");
+  EXPECT_EQ(id_of_cls(), 3);
+}
+
 TEST(Base64, PadsTheEnd) {
   EXPECT_EQ(base64(""), "");
   EXPECT_EQ(base64("a"), "YQ==");
