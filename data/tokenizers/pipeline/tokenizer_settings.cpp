@@ -32,6 +32,7 @@ Name read_name(const JsonPart& part) {
   if (part.value().is_object()) {
     name.flags = read_added_token(part);
     name.flags->special = true;
+    name.flags->normalized = part.boolean_or("normalized", false);  // the default of a special one
     name.token = name.flags->content;
   } else {
     name.token = part.text();
@@ -47,10 +48,9 @@ void read_names(const JsonPart& file, TokenizerSettings& settings) {
     const auto list = file.find(key);
     if (list && list->value().is_array())
       for (const JsonPart& each : list->elements()) settings.additional.push_back(read_name(each));
-    // Version 4 has an object there: names of roles of one's own.
-    if (list && list->value().is_object())
+    if (list && list->value().is_object())  // in version 4
       for (const auto& [role, name] : list->members())
-        settings.additional.push_back(read_name(name));
+        settings.own_roles.push_back(read_name(name));
   }
 }
 
@@ -70,14 +70,20 @@ std::vector<SpecialToken> special_tokens_of(const TokenizerSettings& settings) {
     if (name || !content.empty()) tokens.push_back({content, role, name ? &*name : nullptr});
   }
   for (const Name& each : settings.additional) tokens.push_back({each.token, roles, &each});
-  if (settings.its_class == nullptr) return tokens;
-  if (settings.additional.empty())  // they replace those of the class
+  if (settings.its_class != nullptr && settings.additional.empty())  // they replace the class's
     for (const std::string_view content : words_between(settings.its_class->more_names, " "))
       tokens.push_back({std::string(content), roles, nullptr});
   constexpr int sentinels = 100;  // of T5
-  if (settings.its_class->name == "T5Tokenizer")
+  const auto is_sentinel = [](const Name& each) {
+    return each.token.find("<extra_id_") != each.token.npos;
+  };
+  if (settings.its_class != nullptr && settings.its_class->name == "T5Tokenizer" &&
+      std::ranges::none_of(settings.additional, is_sentinel))
     for (int i = 0; i < sentinels; ++i)
       tokens.push_back({fmt::format("<extra_id_{}>", i), roles, nullptr});
+  for (const Name& each : settings.own_roles)
+    if (std::ranges::find(tokens, each.token, &SpecialToken::content) == tokens.end())
+      tokens.push_back({each.token, roles, &each});
   return tokens;
 }
 
@@ -294,6 +300,7 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts) {
   const auto loses_flags = [&](std::size_t role) {
     return settings.its_class != nullptr && (settings.its_class->flagless >> role & 1u) != 0;
   };
+  const AddedTokenList known = parts.added;
   std::set<std::string_view> done;
   for (const auto& [content, role, name] : specials) {
     if (!parts.vocabulary.find(content)) {
@@ -301,14 +308,17 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts) {
       throw InputError(
           fmt::format("{}: '{}' is no piece of the vocabulary", name->place, printable(content)));
     }
-    // Of the roles of a token the first one decides about its flags.
-    if (!done.insert(content).second || (name != nullptr && described.count(content) > 0)) continue;
+    // Of the roles of a token the first one decides about its flags, of its entries without a role
+    // the last one. Only an entry with flags changes those that a file gives with the token.
+    const bool has_role = role < roles, has_flags = name != nullptr && name->flags;
+    if (has_role ? !done.insert(content).second : done.count(content) > 0) continue;
+    if (name != nullptr && described.count(content) > 0 && (has_role || !has_flags)) continue;
     const bool is_mask = role == Role::mask;
-    if (name != nullptr && name->flags)
+    if (has_flags)
       add(content, *name->flags);
     else if (is_mask && mask != Mask::bare)
       add(content, {.normalized = mask == Mask::with_space_in_normal_text, .lstrip = true});
-    else if (!parts.added.has(content) || (resets && !is_mask) || loses_flags(role))
+    else if (!known.has(content) || (resets && !is_mask) || loses_flags(role))
       add(content, plain);
   }
 }

@@ -25,7 +25,8 @@ struct TokenizerSettings {
     std::optional<AddedToken> flags = std::nullopt;  ///< set when the file gives them here
   };
   std::array<std::optional<Name>, roles> names;  ///< those that the files name, by Role
-  std::vector<Name> additional;
+  std::vector<Name> additional;  ///< tokens without a role; the last flags of one count
+  std::vector<Name> own_roles;   ///< of roles that a file makes; a token that is named before stays
   std::optional<bool> lower_case, strip_accents, keep_accents, tokenize_chinese_chars,
       add_prefix_space, trim_offsets, add_bos_token, add_eos_token;
   /// The option clean_up_tokenization_spaces: decode() removes spaces before punctuation.

@@ -64,8 +64,9 @@ OrderedJson tokenizer_config(const TokenizerParts& parts, bool token_types) {
                                    special.pad,      special.cls,      special.mask};
   for (std::size_t role = 0; role < roles; ++role)
     if (ids[role] != no_id) config[role_keys[role]] = parts.vocabulary.piece(ids[role]);
-  for (const TokenizerSettings::Name& each : settings.additional)
-    config["additional_special_tokens"].push_back(each.token);
+  for (const auto* names : {&settings.additional, &settings.own_roles})
+    for (const TokenizerSettings::Name& each : *names)
+      config["additional_special_tokens"].push_back(each.token);
   OrderedJson decoder = OrderedJson::object();
   for (const AddedToken& token : parts.added.all())
     decoder[std::to_string(token.id)] = flags_of(token);

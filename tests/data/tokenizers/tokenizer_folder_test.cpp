@@ -518,6 +518,45 @@ TEST_F(OpenTokenizer, TheClassDecidesAboutFlagsOfItsSpecialTokens) {
   }
 }
 
+/// But for `normalized`, in which the first ones stay. Expected are the ids of transformers 4.57.1.
+TEST_F(OpenTokenizer, TheLastFlagsOfATokenWithoutARoleCount) {
+  const auto listed = [](const std::string& token) {
+    return R"("additional_special_tokens": [)" + token + "]";
+  };
+  const std::string name = R"("ath")", word = R"({"content": "ath", "single_word": true})",
+                    normal = R"({"content": "ath", "normalized": true})";
+  const auto own_role = [](const std::string& token) {
+    return R"("extra_special_tokens": {"x_token": )" + token + "}";
+  };
+  // Settings, special_tokens_map.json, whether tokenizer.json has the token too, ids.
+  const std::tuple<std::string, std::string, bool, Ids> cases[] = {
+      {listed(word), listed(name), false, {2, 4, 5, 2, 1, 0}},
+      {listed(name), listed(word), false, {2, 4, 5, 2, 4, 5}},
+      {listed(normal), listed(name), false, {2, 1, 0, 2, 1, 0}},
+      {listed(name), listed(normal), false, {2, 4, 5, 2, 1, 0}},
+      {listed(word), "", true, {2, 4, 5, 2, 4, 5}},
+      {listed(name), "", true, {2, 4, 5, 2, 1, 0}},
+      {listed(word) + R"(, "bos_token": "ath")", "", false, {2, 4, 5, 2, 1, 0}},
+      {listed(word) + ", " + own_role(name), "", false, {2, 4, 5, 2, 4, 5}},
+      {listed(name) + ", " + own_role(word), "", false, {2, 4, 5, 2, 1, 0}},
+  };
+  for (const auto& [config, map, described, expected] : cases) {
+    SCOPED_TRACE(config + " " + map);
+    nlohmann::json json = nlohmann::json::parse(R"({
+      "added_tokens": [],
+      "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "Whitespace"},
+      "model": {"type": "WordPiece", "unk_token": "[UNK]",
+                "vocab": {"[UNK]": 0, "ath": 1, "p": 2, "##th": 3, "##ath": 4, "##e": 5}}})");
+    if (described)
+      json["added_tokens"].push_back(
+          {{"id", 1}, {"content", "ath"}, {"special", true}, {"rstrip", true}});
+    describe(json);
+    configure(R"({"tokenizer_class": "PreTrainedTokenizerFast", )" + config + "}");
+    write("special_tokens_map.json", "{" + map + "}");
+    EXPECT_EQ(open()->encode("pATHe pathe", SpecialNames::tokens), expected);
+  }
+}
+
 TEST_F(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
   nlohmann::json json = read_json_file(fixtures / "small/byte_level/tokenizer.json");
   json["pre_tokenizer"]["add_prefix_space"] = true;
