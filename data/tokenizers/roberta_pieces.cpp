@@ -30,19 +30,15 @@ Scores in_order(const SentencePieceModel& model, bool is_camembert) {
 
 /// Special tokens, and pieces that the text itself may not cut.
 Json added_tokens(const SentencePieceModel& model, const Scores& scores, bool is_camembert) {
-  const auto is_special = [&](std::size_t id) {
-    const std::string& text = scores[id].first;
-    return text == "<s>" || text == "</s>" || text == "<pad>" || text == "<unk>" ||
-           text == "<mask>" || text.ends_with("NOTUSED");
-  };
-  const std::size_t shift = is_camembert ? 4 : 1;
+  const std::size_t shift = is_camembert ? 4 : 1,
+                    front = is_camembert ? 7 : 4;  // up to <unk> or the model's own </s>
   Json added = Json::array();
   for (std::size_t id = 0; id < scores.size(); ++id) {
     const bool in_model = id >= shift && id - shift < model.pieces.size();
     const Type type = in_model ? model.pieces[id - shift].type : Type::normal;
-    const bool control = is_special(id) || type == Type::control;
-    if (!control && type != Type::user_defined) continue;
     const bool mask = id + 1 == scores.size();
+    const bool control = id < front || mask || type == Type::control;
+    if (!control && type != Type::user_defined) continue;
     added.push_back(added_token_json({.content = scores[id].first,
                                       .id = static_cast<std::int32_t>(id),
                                       .special = control,

@@ -2,6 +2,7 @@
 // neither. Ids and offsets are compared with transformers' in pipeline/golden_test.cpp.
 #include "data/tokenizers/roberta_pieces.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "data/tokenizers/tokenizer_folder.h"
@@ -77,6 +78,18 @@ TEST_F(RobertaPieces, OtherSpecialPiecesAreAlbertsOrNone) {
   EXPECT_EQ(error_of(piece("<s>", 0, 3) + piece("<unk>", 0, 2) + piece("a")),
             "DIR/sentencepiece.bpe.model: the vocabulary has no piece '[CLS]'; expected [CLS], "
             "[SEP], <pad> and [MASK], as ALBERT's has");
+}
+
+TEST_F(RobertaPieces, WordsThatEndInNotusedAreText) {
+  write_bytes(model_, special_pieces() + piece("\xE2\x96\x81NOTUSED"));
+  for (const char* its_class : {"XLMRobertaTokenizer", "CamembertTokenizer"}) {
+    write_bytes(folder_ / "tokenizer_config.json",
+                fmt::format(R"({{"tokenizer_class": "{}"}})", its_class));
+    const auto tokenizer = open_tokenizer(folder_.path());
+    const std::int32_t id = tokenizer->find("\xE2\x96\x81NOTUSED").value();
+    EXPECT_FALSE(tokenizer->is_special(id)) << its_class;
+    EXPECT_EQ(tokenizer->encode("NOTUSED"), std::vector<std::int32_t>{id}) << its_class;
+  }
 }
 
 /// SentencePiece puts these pieces first by default, and models of other names have its ids.
