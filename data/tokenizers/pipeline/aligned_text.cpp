@@ -33,7 +33,8 @@ AlignedText::AlignedText(std::string_view source, std::uint32_t offset)
 
 void AlignedText::check_size(std::size_t bytes) const {
   require_input(bytes <= limit_,
-                "the tokenizer's normalizer makes the text more than {} times as long",
+                "the tokenizer's normalizer or pre-tokenizer makes the text more than {} times as "
+                "long",
                 longest_growth);
 }
 

@@ -78,9 +78,10 @@ class AlignedText {
   /// empty.
   void prepend(std::string_view prefix);
 
- private:
-  /// Replaces this text by `made`.
+  /// Replaces this text by `made`, whose origins lie in the same source.
   void take(AlignedText made);
+
+ private:
   void check_size(std::size_t bytes) const;
 
   std::string text_;

@@ -17,11 +17,11 @@ namespace {
 using Parts = std::vector<std::string>;
 
 /// The limit stops a hostile tokenizer.json from producing texts of any size.
-constexpr std::size_t longest_part = std::size_t{1} << 24;
+constexpr std::size_t longest_text = std::size_t{1} << 24;
 
-void check_size(const std::string& text) {
-  require_input(text.size() <= longest_part,
-                "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+void check_size(std::size_t bytes) {
+  require_input(bytes <= longest_text, "the tokenizer's decoder makes a text of more than {} bytes",
+                longest_text);
 }
 
 /// Replaces parts of a text, which are in order.
@@ -30,7 +30,7 @@ void replace(std::string& text, const std::vector<ByteRange>& parts, std::string
   std::string made;
   std::size_t done = 0;
   for (const ByteRange& part : parts) {
-    check_size(made.append(text, done, part.begin - done).append(content));
+    check_size(made.append(text, done, part.begin - done).append(content).size());
     done = part.end;
   }
   text = made.append(text, done);
@@ -109,7 +109,11 @@ Decoder read_replacing_decoder(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   const std::string content = part["content"].text();
   return [find = read_matcher(pattern), content](Parts& parts) {
-    for (std::string& each : parts) replace(each, find(each), content);
+    std::size_t bytes = 0;
+    for (std::string& each : parts) {
+      replace(each, find(each), content);
+      check_size(bytes += each.size());
+    }
   };
 }
 

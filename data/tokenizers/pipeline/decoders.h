@@ -12,7 +12,7 @@ namespace nystrom {
 class JsonPart;
 
 /// Changes pieces into parts of the text. The text is their concatenation. Throws an InputError
-/// when a part becomes too long. Several threads may call it at the same time.
+/// when the parts become too long. Several threads may call it at the same time.
 using Decoder = std::function<void(std::vector<std::string>& parts)>;
 
 /// Creates the decoder that a part of a tokenizer.json describes. Throws an InputError for an

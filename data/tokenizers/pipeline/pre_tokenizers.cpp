@@ -96,7 +96,8 @@ void rebuild(Words& words, const Append& append) {
     append(made.text, i);
     made.ranges.push_back({begin, made.text.size()});
   }
-  words = std::move(made);
+  words.text.take(std::move(made.text));
+  words.ranges = std::move(made.ranges);
 }
 
 PreTokenizer read_pre_tokenizer_sequence(const JsonPart& part) {

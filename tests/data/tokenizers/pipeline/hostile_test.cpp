@@ -251,14 +251,27 @@ TEST(GrowingText, EndsInAnError) {
   Json json = sound();
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(60, twice)}};
   const auto normalizing = tokenizer_of_json(json.dump());
-  EXPECT_EQ(input_error([&] { normalizing->encode("a"); }),
-            "the tokenizer's normalizer makes the text more than 64 times as long");
+  EXPECT_EQ(
+      input_error([&] { normalizing->encode("a"); }),
+      "the tokenizer's normalizer or pre-tokenizer makes the text more than 64 times as long");
+  json = sound();
+  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", Json(60, level)}};
+  const auto splitting = tokenizer_of_json(json.dump());
+  EXPECT_EQ(
+      input_error([&] { splitting->encode("\u00e9"); }),
+      "the tokenizer's normalizer or pre-tokenizer makes the text more than 64 times as long");
   json = sound();
   json["decoder"] = {{"type", "Sequence"}, {"decoders", Json(60, twice)}};
   const auto decoding = tokenizer_of_json(json.dump());
   const std::int32_t a = 1;
-  EXPECT_EQ(input_error([&] { decoding->decode(std::span(&a, 1)); }),
-            "the tokenizer's decoder makes a text of more than 16777216 bytes");
+  constexpr const char* message =
+      "the tokenizer's decoder makes a text of more than 16777216 bytes";
+  EXPECT_EQ(input_error([&] { decoding->decode(std::span(&a, 1)); }), message);
+  json["decoder"] = twice;
+  json["decoder"]["content"] = std::string(std::size_t{1} << 20, 'a');
+  const auto together = tokenizer_of_json(json.dump());
+  EXPECT_EQ(input_error([&] { together->decode(std::vector<std::int32_t>(17, a)); }), message);
 }
 
 TEST(BertVocabulary, Wrong) {
