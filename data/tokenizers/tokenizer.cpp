@@ -16,10 +16,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialNames 
   return ids;
 }
 
-bool Tokenizer::is_special(std::int32_t id) const {
-  const SpecialIds& ids = special();
-  return id == ids.cls || id == ids.sep || id == ids.pad || id == ids.mask || id == ids.unk;
-}
+bool Tokenizer::is_special(std::int32_t id) const { return special().has(id); }
 
 void require_pairs(const Tokenizer& tokenizer) {
   constexpr std::int32_t first = -1, second = -2;

@@ -25,6 +25,9 @@ struct Token {
 /// tokens may also be absent.
 struct SpecialIds {
   std::int32_t cls, sep, pad, mask, unk;
+  bool has(std::int32_t id) const {
+    return id == cls || id == sep || id == pad || id == mask || id == unk;
+  }
 };
 inline constexpr std::int32_t no_id = -1;
 

@@ -92,6 +92,7 @@ class PipelineTokenizer final : public Tokenizer {
     if (parts_.model->writes_unknown_text())
       unknown_as_text_ = parts_.model->unknown().value_or(no_id);
     for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+      hidden_.push_back(special_[static_cast<std::size_t>(id)] || parts_.special.has(id));
       starts_word_.push_back(special_[static_cast<std::size_t>(id)] ||
                              begins_word(vocabulary.piece(id)));
       if (parts_.post_processor.trims_offsets) spaces_.push_back(spaces_of(vocabulary.piece(id)));
@@ -268,7 +269,7 @@ class PipelineTokenizer final : public Tokenizer {
     // With split_special_tokens the pieces of transformers may be special tokens all the same.
     static const std::vector<bool> none;
     const std::vector<bool>& hidden =
-        encoding.names == SpecialNames::text && !parts_.settings.splits_special ? special_ : none;
+        encoding.names == SpecialNames::text && !parts_.settings.splits_special ? hidden_ : none;
     const auto encode = [&](std::string_view word, std::vector<Token>& tokens) {
       parts_.model->encode(word, tokens, hidden);
     };
@@ -306,6 +307,7 @@ class PipelineTokenizer final : public Tokenizer {
   TokenizerParts parts_;
   AddedTokens added_;
   std::vector<bool> special_;  // added tokens that decode skips
+  std::vector<bool> hidden_;   // these, and pieces that are special without being added
   std::vector<bool> starts_word_;
   std::vector<Spaces> spaces_;            // of each piece, when offsets exclude spaces
   std::int32_t unknown_as_text_ = no_id;  // an unknown token with the spaces of its text

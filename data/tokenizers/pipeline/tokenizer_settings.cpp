@@ -345,11 +345,12 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
       .mask = choose(Role::mask, std::nullopt, {"[MASK]", "<mask>"}),
       .unk = choose(Role::unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
   // As in transformers, those that the settings or the class name are special, whatever their own
-  // flag says.
+  // flag says. So are those found above: the settings of the files to write name them.
   const std::vector<SpecialToken> specials = special_tokens_of(settings);
   const std::vector<AddedToken> stored = parts.added.all();
   for (AddedToken token : stored) {
     token.special |=
+        parts.special.has(token.id) ||
         std::ranges::find(specials, token.content, &SpecialToken::content) != specials.end();
     parts.added.add(std::move(token));
   }

@@ -220,6 +220,18 @@ TEST_F(OpenTokenizer, TextHoldsNoSpecialTokens) {
   for (const char* name : {"[CLS]", "<pad>", "<unk>", "[MASK]"})
     for (const std::int32_t id : tokenizer->encode(std::string("a ") + name + " b" + name))
       EXPECT_TRUE(id > 4 || id == tokenizer->special().unk) << name;
+  // Nor does it where they have usual names alone; files that are written list them.
+  for (const bool added : {false, true}) {
+    nlohmann::json json = nlohmann::json::parse(R"({"added_tokens": [],
+      "model": {"type": "Unigram", "unk_id": 0,
+                "vocab": [["<unk>", -9], ["<pad>", -1], ["<mask>", -1], ["a", -2]]}})");
+    if (added) json["added_tokens"].push_back({{"id", 1}, {"content", "<pad>"}});
+    describe(json);
+    const TemporaryFolder copy;
+    write_tokenizer(*open(), copy.path(), 7);
+    for (const fs::path& folder : {folder_.path(), copy.path()})
+      EXPECT_EQ(open_tokenizer(folder)->encode("a<pad>a<mask>"), (Ids{3, 0, 3, 0, 3, 0, 3, 0}));
+  }
 }
 
 /// Whatever `special` says of them, as in transformers; their other flags stay.
