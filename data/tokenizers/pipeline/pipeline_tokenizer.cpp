@@ -82,9 +82,7 @@ class WordCaches {
 class PipelineTokenizer final : public Tokenizer {
  public:
   explicit PipelineTokenizer(TokenizerParts parts)
-      : parts_(std::move(parts)),
-        added_(parts_.added.all(),
-               parts_.added_normalizer ? parts_.added_normalizer : parts_.normalizer) {
+      : parts_(std::move(parts)), added_(parts_.added.all(), parts_.normalizer) {
     const Vocabulary& vocabulary = parts_.vocabulary;
     special_.assign(static_cast<std::size_t>(vocabulary.size()), false);
     for (const AddedToken& token : parts_.added.all())

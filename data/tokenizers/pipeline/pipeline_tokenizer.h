@@ -19,9 +19,6 @@ namespace nystrom {
 /// The parts of a tokenizer. Normalizer, pre-tokenizer and decoder may be empty.
 struct TokenizerParts {
   TextNormalizer normalizer;
-  /// The normalizer for added tokens when it differs from `normalizer`. transformers changes the
-  /// normalizer after it has read the added tokens.
-  TextNormalizer added_normalizer;
   PreTokenizer pre_tokenizer;
   std::unique_ptr<WordModel> model;
   Decoder decoder;

@@ -81,14 +81,37 @@ Json template_of_gpt2(const Json& json, const Vocabulary& vocabulary, const std:
   return post_processor_json(bos, vocabulary);
 }
 
+/// transformers reads the added tokens before the settings change the normalizer to that of the
+/// parts. Throws an InputError for a token with another form by the file's own normalizer.
+void require_same_forms(const TokenizerParts& parts, const TextNormalizer& own,
+                        const std::string& source) {
+  const auto form = [](const TextNormalizer& normalizer, const std::string& token) {
+    AlignedText text(token);
+    normalizer(text);
+    return text.text();
+  };
+  for (const AddedToken& token : parts.added.all()) {
+    if (!token.normalized) continue;
+    const std::string before = form(own, token.content),
+                      after = form(parts.normalizer, token.content);
+    require_input(before == after,
+                  "{}: the added token '{}' is '{}' by the normalizer and '{}' by that of the "
+                  "settings beside it, and no tokenizer.json can hold both; write do_lower_case "
+                  "and strip_accents into the normalizer",
+                  source, printable(token.content), printable(before), printable(after));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view text, const std::string& source,
                                              const TokenizerSettings& settings) {
-  const nlohmann::json original = parse_json(text, source, [](std::string_view number) {
+  nlohmann::json json = parse_json(text, source, [](std::string_view number) {
     return nlohmann::json(read_rounded_number(number));
   });
-  nlohmann::json json = original;
+  nlohmann::json original = nlohmann::json::object();  // what the settings may change
+  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor"})
+    if (json.contains(key)) original[key] = json[key];
   apply_settings(json, settings);
   const JsonPart file(json, source);
   if (const auto version = file.find("version"); version && version->value() != "1.0")
@@ -96,12 +119,8 @@ std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view text, const std::s
                               printable(version->value().dump(), 40)));
   TokenizerParts parts;
   parts.json = text;
-  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor"})
-    if (json.contains(key) && json[key] != original[key])
-      parts.changes.push_back({key, json[key].dump()});
-  const auto own_normalizer = JsonPart(original, source).find("normalizer");
-  if (own_normalizer && own_normalizer->value() != json["normalizer"])
-    parts.added_normalizer = read_normalizer(*own_normalizer);
+  for (const auto& [key, before] : original.items())
+    if (json[key] != before) parts.changes.push_back({key, json[key].dump()});
   if (const auto part = file.find("normalizer")) parts.normalizer = read_normalizer(*part);
   if (const auto part = file.find("pre_tokenizer")) {
     parts.pre_tokenizer = read_pre_tokenizer(*part);
@@ -118,6 +137,9 @@ std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view text, const std::s
   apply_settings(parts, settings);
   add_tokens_of(settings, parts);
   find_special_ids(parts, settings);
+  if (const auto own = JsonPart(original, source).find("normalizer");
+      own && own->value() != json["normalizer"])
+    require_same_forms(parts, read_normalizer(*own), source);
   return make_tokenizer(std::move(parts));
 }
 

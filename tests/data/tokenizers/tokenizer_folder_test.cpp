@@ -587,6 +587,23 @@ TEST_F(OpenTokenizer, SomeClassesLeaveAddPrefixSpaceAsItIs) {
   EXPECT_NE(open()->encode("the"), open()->encode(" the")) << "it does not pass the option on";
 }
 
+/// transformers searches the token by the normalizer of the file, which no written file could say.
+TEST_F(OpenTokenizer, AddedTokensKeepTheirFormUnderTheSettings) {
+  nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
+  json["normalizer"]["lowercase"] = true;
+  nlohmann::json& added = json["added_tokens"].emplace_back(
+      nlohmann::json{{"id", 400}, {"content", "HELLO"}, {"normalized", true}});
+  configure(R"({"tokenizer_class": "BertTokenizer", "do_lower_case": false})");
+  describe(json);
+  EXPECT_EQ(error(),
+            "DIR/tokenizer.json: the added token 'HELLO' is 'hello' by the normalizer and 'HELLO' "
+            "by that of the settings beside it, and no tokenizer.json can hold both; write "
+            "do_lower_case and strip_accents into the normalizer");
+  added["content"] = "hello";
+  describe(json);
+  EXPECT_EQ(open()->encode("hello"), (Ids{400}));
+}
+
 TEST_F(OpenTokenizer, RefusesSettingsThatMakeOtherFilesDecide) {
   copy("small/unigram/tokenizer.json");
   const auto refused = [&](const std::string& settings, const char* place) {
