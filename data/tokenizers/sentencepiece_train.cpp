@@ -44,7 +44,9 @@ class Sample {
     if (lot > limit_) return;
     AlignedText normal(line);
     normalizer_(normal);
-    if (normal.empty()) return;
+    // The trainer leaves out sentences with U+2585, its own sign for unknown characters.
+    normal.replace(places_of(normal.text(), "\xE2\x96\x85"), " ");
+    if (normal.text().find_first_not_of(' ') == std::string::npos) return;
     sentences_.push_back({lot, normal.text()});
     taken_bytes_ += static_cast<std::int64_t>(normal.size());
     while (taken_bytes_ > max_bytes_ && sentences_.size() > 1) lower_limit();

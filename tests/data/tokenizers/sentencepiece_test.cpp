@@ -166,6 +166,16 @@ TEST_F(TrainSentencePiece, RoundTripAndDeterminism) {
   }
 }
 
+/// The library leaves out lines with its own sign for unknown characters, here every line.
+TEST_F(TrainSentencePiece, LearnsFromLinesWithItsUnknownSign) {
+  std::string text = training_text();
+  for (std::size_t at = text.find('.'); at != text.npos; at = text.find('.', at))
+    text.replace(at, 1, "\xE2\x96\x85");
+  EXPECT_EQ(train(text, {.vocab_size = 100}).tokenizer->vocab_size(), 100);
+  expect_says(input_error([&] { train("\xE2\x96\x85\n", {}); }),
+              "tokenizer: there is no text to train on");
+}
+
 /// Words that differ in a mark only are different words.
 TEST_F(TrainSentencePiece, KeepsWordsApart) {
   std::string text;
