@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizers/pipeline/vocabulary.h"  // max_piece_bytes
+
 namespace nystrom {
 
-inline constexpr std::size_t max_piece_bytes = 1024;
 inline constexpr std::size_t max_charsmap_bytes = std::size_t{4} << 20;
 
 /// One entry of the vocabulary.

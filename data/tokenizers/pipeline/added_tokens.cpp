@@ -30,6 +30,7 @@ AddedToken read_added_token(const JsonPart& part) {
   token.lstrip = part.boolean_or("lstrip", false);
   token.rstrip = part.boolean_or("rstrip", false);
   if (token.content.empty()) part.fail("'content' is empty");
+  require_piece_size(token.content, part);
   return token;
 }
 

@@ -116,6 +116,7 @@ std::unique_ptr<WordModel> read_unigram(const JsonPart& part) {
     if (!fits)
       list.fail(fmt::format("element {} is no list of a piece and its score", scores.size()));
     const auto piece = each[0].get<std::string>();
+    require_piece_size(piece, list);
     if (!vocabulary.add(piece, static_cast<std::int32_t>(scores.size())))
       list.fail(fmt::format("'{}' stands in it twice", printable(piece)));
     scores.push_back(each[1].get<double>());

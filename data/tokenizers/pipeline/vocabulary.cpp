@@ -8,6 +8,12 @@
 
 namespace nystrom {
 
+void require_piece_size(const std::string& piece, const JsonPart& where) {
+  if (piece.size() > max_piece_bytes)
+    where.fail(fmt::format("the piece '{}' has {} bytes, expected at most {}", printable(piece, 40),
+                           piece.size(), max_piece_bytes));
+}
+
 Vocabulary Vocabulary::read(const JsonPart& part) {
   if (!part.value().is_object()) part.fail("expected an object from pieces to ids");
   Vocabulary vocabulary;
@@ -15,6 +21,7 @@ Vocabulary Vocabulary::read(const JsonPart& part) {
   // names.
   const std::size_t largest = std::min(max_pieces, 2 * part.value().size() + 1000);
   for (const auto& [piece, value] : part.value().items()) {
+    require_piece_size(piece, part);
     const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() < largest;
     if (!fits)
       part.fail(fmt::format("the id of '{}' is {}, expected 0 to {}", printable(piece),

@@ -15,12 +15,17 @@ class JsonPart;
 
 /// Limit for the size of a vocabulary; larger ones are rejected.
 inline constexpr std::size_t max_pieces = std::size_t{1} << 24;
+inline constexpr std::size_t max_piece_bytes = 1024;
+
+/// Throws an InputError at `where` for a longer piece.
+void require_piece_size(const std::string& piece, const JsonPart& where);
 
 /// Const members may be called from several threads.
 class Vocabulary {
  public:
   /// Reads an object from piece to id. Throws an InputError when an id is not a non-negative
-  /// integer, appears twice, or is much larger than the number of pieces. Ids may have gaps.
+  /// integer, appears twice, or is much larger than the number of pieces, and for a piece that is
+  /// too long. Ids may have gaps.
   static Vocabulary read(const JsonPart& part);
 
   /// Adds a piece. `id` may lie beyond the last one; ids between them have no piece. Returns false

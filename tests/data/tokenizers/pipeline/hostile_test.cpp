@@ -6,6 +6,7 @@
 
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 #include "tests/support/named.h"
+#include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -210,6 +211,24 @@ TEST(TokenizerJsonFile, WrongText) {
   const std::string text = sound().dump();
   for (const std::size_t size : {text.size() / 3, text.size() / 2, text.size() - 1})
     EXPECT_EQ(error_of(text.substr(0, size)).substr(0, 9), "t.json:1:") << size;
+}
+
+/// Long pieces take many times their bytes of memory.
+TEST(TokenizerJsonFile, LongPieces) {
+  const std::string longest(max_piece_bytes, 'a'),
+      message = "has 1025 bytes, expected at most 1024";
+  Json json = sound();
+  json["model"]["vocab"][longest + "b"] = 5;
+  expect_says(error_of(json.dump()), "t.json: model.vocab: the piece 'aaa");
+  expect_says(error_of(json.dump()), message);
+  json["model"] = {{"type", "Unigram"}, {"vocab", Json::array({Json::array({longest, -1})})}};
+  json["added_tokens"] = Json::array();
+  json["post_processor"] = nullptr;
+  EXPECT_EQ(error_of(json.dump()), "no error");
+  json["added_tokens"].push_back({{"id", 1}, {"content", longest + "b"}});
+  expect_says(error_of(json.dump()), message);
+  json["model"]["vocab"][0][0] = longest + "b";
+  expect_says(error_of(json.dump()), "t.json: model.vocab: the piece");
 }
 
 /// Hugging Face's library passes over it too.
