@@ -31,9 +31,7 @@ bool LineReader::next(std::string& line) {
   }
   if (!any) return false;
   if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
-  const std::size_t end = line.find_last_not_of('\r') + 1;
-  returns_ = line.substr(end);
-  line.erase(end);
+  line.erase(line.find_last_not_of('\r') + 1);
   require_input(line_ > 1 || ended || line.find('\r') == line.npos || !encoding_hint(line).empty(),
                 "{}{}", name_, ends_in_cr_alone);
   return true;

@@ -39,8 +39,6 @@ class LineReader {
   /// Stores the next line, without its end, in `line`. Returns false after the last. Throws an
   /// InputError for a line beyond max_row_bytes, and for a file whose lines end in CR alone.
   bool next(std::string& line);
-  /// The CRs that stood before the LF of the last line.
-  const std::string& returns() const { return returns_; }
   /// The number of the last line that next() returned, from 1.
   std::int64_t line() const { return line_; }
   /// The number of bytes of the file on disk that have been read.
@@ -54,7 +52,6 @@ class LineReader {
   std::vector<char> block_;
   std::string_view waiting_;  // in block_
   bool at_end_ = false;
-  std::string returns_;
   std::int64_t line_ = 0;
 };
 

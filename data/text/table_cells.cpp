@@ -17,7 +17,6 @@ std::size_t read_quoted(LineReader& lines, std::string& line, std::size_t at, st
     const std::size_t end = line.find('"', at);
     cell.append(line, at, end == line.npos ? line.npos : end - at);
     if (end == line.npos) {
-      cell += lines.returns();
       require_input(cell.size() <= max_row_bytes && lines.next(line),
                     "{}:{}: the quote that opens in column {} is not closed", lines.name(), opened,
                     column);

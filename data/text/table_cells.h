@@ -11,10 +11,10 @@ namespace nystrom {
 /// The cells of a row without quotes.
 std::vector<std::string> split_cells(std::string_view line, char separator);
 
-/// The cells of a row by RFC 4180: a cell in double quotes may hold separators, line ends and
-/// doubled quotes. `line` is the last line of `lines`; a row that goes on takes more. Throws a
-/// BadRow "file:line: …" for a quote where none may be, and an InputError for one that is not
-/// closed, or where the row has several lines.
+/// The cells of a row by RFC 4180: a cell in double quotes may hold separators, line ends (LF
+/// then, also those of CRLF) and doubled quotes. `line` is the last line of `lines`; a row that
+/// goes on takes more. Throws a BadRow "file:line: …" for a quote where none may be, and an
+/// InputError for one that is not closed, or where the row has several lines.
 std::vector<std::string> quoted_cells(LineReader& lines, std::string& line, char separator);
 
 /// Whether quotes in the cells of a table between tabs are those of a writer.

@@ -233,7 +233,7 @@ class TablePieces : public FilePieces {
         any_row_ = true;
         line_ = row->line;
         if (row->cells[0]) {
-          text_ = without_crlf(std::move(*row->cells[0]));
+          text_ = std::move(*row->cells[0]);
           taken_ = 0;
           return any_text_ = true;
         }

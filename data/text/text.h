@@ -93,10 +93,10 @@ std::vector<std::filesystem::path> match_texts(std::span<const std::string> patt
 
 /// Reads the documents of files in order. The rows of a table, as the ending of its name tells
 /// (table_format_of in data/text/table_reader.h), are a document each. A byte order mark is
-/// dropped, and CRLF becomes LF. Documents with NUL or invalid UTF-8, blank documents, rows without
-/// a text, unreadable rows, decompression bombs of plain text and vanished files are left out and
-/// counted. Every plain file is read twice. The first pass finds invalid documents longer than a
-/// piece, so that no part of one is returned.
+/// dropped, and CRLF becomes LF, but inside JSON. Documents with NUL or invalid UTF-8, blank
+/// documents, rows without a text, unreadable rows, decompression bombs of plain text and vanished
+/// files are left out and counted. Every plain file is read twice. The first pass finds invalid
+/// documents longer than a piece, so that no part of one is returned.
 class TextReader {
  public:
   static constexpr std::size_t default_piece_bytes = std::size_t{1} << 20;

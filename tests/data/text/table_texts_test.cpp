@@ -53,6 +53,7 @@ TEST_F(TableTexts, EveryFormatIsReadByItsColumn) {
             expected);
   EXPECT_EQ(texts("columns.json", R"({"id": [1, 2], "text": ["él\nb", "c"]})"), expected);
   EXPECT_EQ(texts("a.csv", "id,text\r\n1,\"él\r\nb\"\r\n2,c\r\n"), expected);
+  EXPECT_EQ(texts("crlf.jsonl", R"({"text": "a\r\nb"})"), Texts{"a\r\nb"});
   EXPECT_EQ(texts("crcrlf.csv", "text\r\r\nc\r\r\n"), Texts{"c"});
   EXPECT_EQ(texts("semicolons.csv", "id;text\n1;\"él\nb\"\n2;c\n"), expected);
   EXPECT_EQ(texts("a.tsv", "text\tid\nél b\t1\nc\t2\n"), (Texts{"él b", "c"}));
