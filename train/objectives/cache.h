@@ -29,7 +29,7 @@ inline constexpr int statistics_version = 3;
 // Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
 // that changes the ids of any text or the tokenizer trained on any text. Such changes concern
 // normalization, word splitting, models, added tokens, reading of text or the trainer.
-inline constexpr int text_version = 8;
+inline constexpr int text_version = 9;
 
 /// The 16 hexadecimal digits that name an entry whose content `key` determines.
 std::string cache_name(const std::string& key);
