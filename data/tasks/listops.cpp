@@ -102,7 +102,7 @@ ListOpsGenerator::ListOpsGenerator(const ListOpsOptions& options) : options_(opt
 
 std::int64_t ListOpsGenerator::draw(std::int64_t choices) {
   const PhiloxBlock block = philox(
-      philox_key(options_.seed, 0x6c6973746f7073ull),
+      philox_key(static_cast<std::uint64_t>(options_.seed), 0x6c6973746f7073ull),
       {{static_cast<std::uint32_t>(drawn_), static_cast<std::uint32_t>(drawn_ >> 32), 0, 0}});
   ++drawn_;
   return static_cast<std::int64_t>(block.word[0] * static_cast<std::uint64_t>(choices) >> 32);

@@ -22,7 +22,7 @@ struct ListOpsOptions {
   std::int64_t max_arguments = 10;
   /// The length in symbols without parentheses is greater than min_length and less than max_length.
   std::int64_t min_length = 500, max_length = 2000;
-  std::uint64_t seed = 0;
+  std::int64_t seed = 0;
 };
 
 /// An expression and its value.

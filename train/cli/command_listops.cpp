@@ -71,8 +71,8 @@ Command add_listops_command(CLI::App& app) {
   count("--min-length", options->listops.min_length,
         "an expression has more symbols, parentheses not counted", 0);
   count("--max-length", options->listops.max_length, "an expression has fewer symbols", 2);
-  command->add_option("--seed", options->listops.seed, "seed of the random numbers")
-      ->capture_default_str();
+  add_number(*command, "--seed", options->listops.seed, "seed of the random numbers", 0,
+             std::int64_t{1} << 62);
   options->common.add_to(*command, {.set = false, .device = false});
   return alone(command, options, run);
 }

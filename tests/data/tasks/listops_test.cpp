@@ -84,7 +84,7 @@ TEST(ListOpsGenerator, KeepsToItsLimits) {
 }
 
 TEST(ListOpsGenerator, FollowsFromItsSeed) {
-  const auto samples = [](std::uint64_t seed) {
+  const auto samples = [](std::int64_t seed) {
     ListOpsGenerator generator({.min_length = 30, .max_length = 90, .seed = seed});
     std::vector<std::string> sources;
     for (int i = 0; i < 20; ++i) sources.push_back(generator.next().source);

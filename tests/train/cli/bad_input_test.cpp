@@ -556,6 +556,8 @@ const Case tasks[] = {
      "max_depth 1000000 and max_arguments 10 must be at most 1000"},
     {"listops_of_one_argument", "listops data --max-args 1",
      "--max-args: Value 1 not in range 2 to 1073741824; see nystrom listops --help"},
+    {"listops_of_a_negative_seed", "listops data --seed=-1",
+     "--seed: Value -1 not in range 0 to 4611686018427387904; see nystrom listops --help"},
     {"listops_with_options", "listops data --set seed=1",
      "--set: nystrom listops reads no configuration"},
     {"absent_model", FINETUNE "model.from=absent",
