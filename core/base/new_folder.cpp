@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,6 +28,17 @@ void remove_leftovers(const fs::path& place) {
     else
       ::rmdir(entry.path().c_str());  // succeeds for an empty folder alone
   }
+}
+
+/// Gives `folder` the group and the permissions of the one that it replaces, which may be closed to
+/// others. Returns whether it has them, or sets errno.
+bool keep_access(const fs::path& folder, const fs::path& replaced) {
+  struct stat now {};
+  struct stat kept {};
+  if (::stat(replaced.c_str(), &kept) != 0 || ::stat(folder.c_str(), &now) != 0) return true;
+  const mode_t mode = (kept.st_mode & 07777) | S_IRWXU;
+  return (now.st_gid == kept.st_gid || ::chown(folder.c_str(), -1, kept.st_gid) == 0) &&
+         ((now.st_mode & 07777) == mode || ::chmod(folder.c_str(), mode) == 0);
 }
 
 }  // namespace
@@ -67,10 +79,12 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   for (int i = 0; i < tries && !make_temporary(); ++i) continue;
   const Descriptor mark(::open((temporary_ / unfinished_mark).c_str(),
                                O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  const bool made = mark.is_open() && keep_access(temporary_, place_);
   const int error = errno;
-  if (!mark.is_open()) discard();
+  if (!made) discard();
   errno = error;
-  require_success(mark.is_open(), place_, "cannot create");
+  require_success(made, place_,
+                  mark.is_open() ? "cannot keep its group and permissions" : "cannot create");
 }
 
 bool NewFolder::make_temporary() {

@@ -27,7 +27,8 @@ inline constexpr const char* unfinished_mark = ".nystrom-unfinished";
 /// file system has no locks, leftovers stay. Every failure is an InputError that names the folder.
 class NewFolder {
  public:
-  /// Creates the parents, removes leftovers of the same name, and creates the temporary folder.
+  /// Creates the parents, removes leftovers of the same name, and creates the temporary folder. It
+  /// has the group and the permissions of an empty folder at `place`.
   explicit NewFolder(std::filesystem::path place);
   /// Removes the temporary folder unless it was committed.
   ~NewFolder();

@@ -43,6 +43,16 @@ TEST(NewFolder, RemovesOnlyLeftoversOfItsOwn) {
   EXPECT_TRUE(fs::is_empty(parent / "new"));
 }
 
+TEST(NewFolder, KeepsThePermissionsOfTheOneThatItReplaces) {
+  const TemporaryFolder parent;
+  fs::create_directory(parent / "new");
+  fs::permissions(parent / "new", fs::perms(0710));
+  NewFolder folder(parent / "new");
+  EXPECT_EQ(fs::status(folder.path()).permissions(), fs::perms(0710));
+  folder.commit();
+  EXPECT_EQ(fs::status(parent / "new").permissions(), fs::perms(0710));
+}
+
 /// The message of the Error that f throws where nothing can be opened.
 template <class F>
 std::string message_without_descriptors(const F& f) {
