@@ -68,6 +68,9 @@ fs::path require_empty_target(const fs::path& folder) {
   const bool empty = fs::is_empty(place, error);
   require_input(!error, "{}: cannot open the folder: {}", printable_path(folder), error.message());
   require_input(empty, "{}: is not empty; name a new folder", printable_path(folder));
+  require_input(!fs::equivalent(place, ".", error),
+                "{}: is the current folder, which would be replaced; name a new folder",
+                printable_path(folder));
   return place;
 }
 

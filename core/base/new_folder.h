@@ -8,7 +8,7 @@
 namespace nystrom {
 
 /// The path of `folder`, without links and trailing slashes. Throws an InputError when it is not
-/// empty or not a folder.
+/// empty, not a folder, or the current one: a shell would stay in what NewFolder replaces.
 std::filesystem::path require_empty_target(const std::filesystem::path& folder);
 
 /// Locks a folder exclusively until the returned descriptor is closed. Returns none, and sets

@@ -78,6 +78,15 @@ TEST(FreePlace, NamesAFolderThatCannotBeOpened) {
             folder.path().string() + ": cannot open the folder: Too many open files");
 }
 
+TEST(FreePlace, IsNotTheCurrentFolder) {
+  const TemporaryFolder folder;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  EXPECT_EQ(testing::message_of([&] { require_empty_target("."); }),
+            ".: is the current folder, which would be replaced; name a new folder");
+  fs::current_path(before);
+}
+
 TEST(FreePlace, IsNoLinkToNowhere) {
   const TemporaryFolder folder;
   fs::create_symlink("nowhere", folder.path() / "link");

@@ -1,6 +1,7 @@
 // nystrom export: write a model as a Hugging Face folder with its tokenizer and a model card.
 #include <nlohmann/json.hpp>
 
+#include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
@@ -104,6 +105,7 @@ void run(const ExportCommand& options, Device, Log& log) {
   ExportScoring score;
   const ExportResult result = [&] {
     const EndAtSignals stop("stopped; nothing was written");
+    require_empty_target(options.folder);  // before the data are read
     if (measured) score = export_scoring(source, options.text, overrides.run, log);
     return export_model(source, options.folder, written, log);
   }();
