@@ -90,10 +90,10 @@ TaskScores span_scores(const TaskDataset& data, const std::vector<std::string>& 
   return {{{"f1", sum.f1 / count}, {"exact_match", sum.exact / count}}};
 }
 
-/// `scores` with its decisive metric.
-TaskScores decided(const TaskDataset& data, TaskScores scores) {
+/// `scores` with its decisive metric. Of all metrics the loss alone is not among their values.
+TaskScores decided(const TaskDataset& data, TaskScores scores, double loss) {
   scores.metric = enum_name(deciding_metric(data));
-  scores.decisive = scores.value(scores.metric).value_or(NAN);  // loss: not of predictions
+  scores.decisive = scores.value(scores.metric).value_or(loss);
   return scores;
 }
 
@@ -315,16 +315,14 @@ TaskScores TaskScorer::undecided() const {
   return class_scores(*data_, of_examples(*data_, &EncodedSample::label), predicted, rows);
 }
 
-TaskScores TaskScorer::scores() const {
+TaskScores TaskScorer::scores(double loss) const {
   const auto missing = std::ranges::find(seen_, 0) - seen_.begin();
   require(missing == data_->size(), "TaskScorer: sample {} was not added", missing);
-  return decided(*data_, undecided());
+  return decided(*data_, undecided(), loss);
 }
 
 TaskScores constant_scores(const TaskDataset& data) {
-  TaskScores scores = decided(data, scores_of_constant(data));
-  if (deciding_metric(data) == TaskMetric::loss) scores.decisive = constant_loss(data);
-  return scores;
+  return decided(data, scores_of_constant(data), constant_loss(data));
 }
 
 double constant_loss(const TaskDataset& data) {

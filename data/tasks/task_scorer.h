@@ -64,8 +64,9 @@ class TaskScorer {
   /// Adds the outputs for a sample.
   void add(SampleOutputs outputs);
 
-  /// The metrics. Throws an Error unless every sample was added once.
-  TaskScores scores() const;
+  /// The metrics. `loss`: the mean over all targets, for task.metric loss. Throws an Error unless
+  /// every sample was added once.
+  TaskScores scores(double loss) const;
 
  private:
   TaskScores undecided() const;

@@ -193,7 +193,7 @@ void answers(const Arguments& arguments) {
     for (const SampleOutputs& outputs : outputs_by_sample(*data, batch->samples, start, end))
       scorer.add(outputs);
   }
-  const auto scores = scorer.scores();
+  const auto scores = scorer.scores(/*loss=*/0);
   std::int64_t with_answer = 0;
   for (std::int64_t i = 0; i < data->size(); ++i) with_answer += data->sample(i).start > 0;
   fmt::print(

@@ -205,11 +205,12 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
       data->examples(),
       {}};
   for (std::size_t i = 0; i < runtimes.size(); ++i) {
-    const TaskScores found = scorers[i].scores();
-    require_input(std::isfinite(sums[i].loss), "the loss of {} is {}", runtimes[i].name,
-                  sums[i].loss);
+    const double loss = sums[i].loss / targets;
+    require_input(std::isfinite(loss), "the loss of {} is {}", runtimes[i].name, loss);
+    const TaskScores found = scorers[i].scores(loss);
+    const std::string& metric = found.metric == "loss" ? found.values[0].first : found.metric;
     scores.runtimes.push_back(
-        {runtimes[i].name, sums[i].loss / targets, found.metric, found.decisive,
+        {runtimes[i].name, loss, metric, *found.value(metric),
          compared > 0 ? std::optional(sums[i].same / compared) : std::nullopt});
   }
   return scores;

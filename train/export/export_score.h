@@ -16,7 +16,7 @@ namespace nystrom {
 struct RuntimeScore {
   std::string runtime;  ///< "nystrom", "transformers", "ONNX int8"
   double loss = 0;      ///< mean over the targets
-  std::string metric;   ///< "accuracy" of masked tokens, or the task's metric
+  std::string metric;   ///< "accuracy" of masked tokens; the task's metric, if not its loss
   double value = 0;     ///< of `metric`
   /// The share of targets whose top prediction is nystrom's; nothing for numbers.
   std::optional<double> agreement;

@@ -121,8 +121,7 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   });
   if (targets > 0) result.loss /= targets;
   require_finite(std::span(&result.loss, 1));
-  result.scores = scorer.scores();
-  if (result.scores.metric == "loss") result.scores.decisive = result.loss;
+  result.scores = scorer.scores(result.loss);
   return result;
 }
 

@@ -33,12 +33,13 @@ void add(TaskScorer& scorer, const TaskDataset& data, const Batch& batch, const 
 }
 
 /// The scores when one batch has all samples and these outputs.
-TaskScores scores_of(TaskDataset dataset, const std::vector<float>& outputs, const Shape& shape) {
+TaskScores scores_of(TaskDataset dataset, const std::vector<float>& outputs, const Shape& shape,
+                     double loss = 0) {
   const auto data = std::make_shared<TaskDataset>(std::move(dataset));
   TaskEvaluationLoader loader(data, {});
   TaskScorer scorer(data);
   add(scorer, *data, *loader.next(), Tensor::from(outputs, shape));
-  return scorer.scores();
+  return scorer.scores(loss);
 }
 
 std::vector<Example> labelled(const std::vector<std::pair<std::string, std::string>>& rows) {
@@ -136,6 +137,16 @@ TEST(TaskScorer, TextsAlikeWithOtherSetsOfLabelsContradictEachOther) {
   EXPECT_EQ(report.train.contradictions, 1);
 }
 
+TEST(TaskScorer, TheLossDecidesWhereItIsTheMetric) {
+  TaskConfig task = task_of(TaskKind::classification);
+  task.metric = TaskMetric::loss;
+  const auto data = dataset_of(task, labelled({{"a", "x"}, {"b", "y"}}), {"x", "y"});
+  const TaskScores scores = scores_of(data, {1, 0, 0, 1}, {2, 2}, 0.25);
+  EXPECT_EQ(scores.metric, "loss");
+  EXPECT_EQ(scores.decisive, 0.25);
+  EXPECT_EQ(scores.value("accuracy"), 1);
+}
+
 TEST(TaskScorer, WindowsOfATextCountOnce) {
   TaskConfig task = task_of(TaskKind::classification);
   const auto examples = labelled({{"abcdefghijklmnopqrst", "y"}, {"short", "x"}});
@@ -202,7 +213,7 @@ TEST(TaskScorer, QuestionsOverTheirWindows) {
     end.data<float>()[batch->end_positions.data<std::int64_t>()[0]] = 5;
     add(scorer, *data, *batch, start, end);
   }
-  EXPECT_EQ(scorer.scores().values, (Named{{"f1", 1}, {"exact_match", 1}}));
+  EXPECT_EQ(scorer.scores(0).values, (Named{{"f1", 1}, {"exact_match", 1}}));
 }
 
 TEST(TaskScorer, WantsEverySampleOnce) {
@@ -214,7 +225,7 @@ TEST(TaskScorer, WantsEverySampleOnce) {
   add(scorer, *data, batch, outputs);
   EXPECT_EQ(message_of([&] { add(scorer, *data, batch, outputs); }),
             "TaskScorer: sample 1 was added twice");
-  EXPECT_EQ(message_of([&] { scorer.scores(); }), "TaskScorer: sample 0 was not added");
+  EXPECT_EQ(message_of([&] { scorer.scores(0); }), "TaskScorer: sample 0 was not added");
 }
 
 TEST(TaskStatistics, CountsLabelsDuplicatesAndOverlap) {

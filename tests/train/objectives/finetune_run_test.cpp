@@ -89,6 +89,15 @@ TEST_F(FinetuneTest, AShareOfTheExamplesValidates) {
       "task.validation_fraction and task.validation exclude each other; give one of them");
 }
 
+TEST_F(FinetuneTest, AnExportOfARunByLossShowsTheLossAndAMetric) {
+  configure_classification("steps: 3");
+  run("finetune run.yaml --threads 1 --set task.metric=loss");
+  run("export run exported --verify --json --quiet");
+  const json score = json::parse(last_.out).at("scores").at(0);
+  EXPECT_TRUE(score.at("loss").is_number());
+  EXPECT_TRUE(score.at("accuracy").is_number());
+}
+
 TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
   configure_classification("epochs: 30");
   run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2");
