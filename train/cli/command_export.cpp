@@ -109,8 +109,11 @@ void run(const ExportCommand& options, Device, Log& log) {
     if (measured) score = export_scoring(source, options.text, overrides.run, log);
     return export_model(source, options.folder, written, log);
   }();
-  const auto scores =
-      score ? std::optional(score(options.folder, log)) : std::optional<ExportScores>();
+  std::optional<ExportScores> scores;
+  if (score) {
+    const EndAtSignals stop("stopped; the folder is complete, and was not measured");
+    scores = score(options.folder, log);
+  }
   if (options.common.json) {
     fmt::print("{}\n", to_json(json_path(options.folder), result, scores).dump());
   } else {

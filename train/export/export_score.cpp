@@ -5,8 +5,8 @@
 #include <deque>
 
 #include "autograd/ops.h"
+#include "core/base/interruption.h"
 #include "core/base/progress.h"
-#include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
 #include "data/tasks/task_metrics.h"
@@ -93,7 +93,6 @@ struct Sums {
 
 ExportScores score_text(const fs::path& folder, const MaskedSamples& samples,
                         const std::vector<std::string>& files, Log& log) {
-  const EndAtSignals stop("stopped; the folder is complete, and was not measured");
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   Prefetcher batches = evaluation_batches(samples, {batch_size, batch_size});
   std::vector<Sums> sums(runtimes.size());
@@ -181,6 +180,7 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   std::int64_t done = 0;
   Progress progress("sample", 0, data->size(), log);
   while (const auto batch = loader.next()) {
+    check_interruption();
     std::vector<std::int64_t> ours;
     for (std::size_t i = 0; i < runtimes.size(); ++i) {
       const ModelOutput out =

@@ -9,11 +9,14 @@
 #include <set>
 #include <thread>
 
+#include "core/base/stop_signals.h"
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/places.h"
 #include "tests/support/rounds.h"
 #include "tests/support/sanitized.h"
 #include "train/config/config_io.h"
+#include "train/export/export.h"
+#include "train/export/export_score.h"
 #include "train/objectives/sweep.h"
 
 namespace nystrom::testing {
@@ -96,6 +99,18 @@ TEST_F(FinetuneTest, AnExportOfARunByLossShowsTheLossAndAMetric) {
   const json score = json::parse(last_.out).at("scores").at(0);
   EXPECT_TRUE(score.at("loss").is_number());
   EXPECT_TRUE(score.at("accuracy").is_number());
+}
+
+TEST_F(FinetuneTest, ASignalEndsTheMeasurementOfAnExport) {
+  configure_classification("steps: 1");
+  train();
+  Log quiet(true);
+  const ModelFolder source = open_model_folder(folder_ / "run", {}, quiet);
+  const ExportScoring score = export_scoring(source, {(folder_ / "dev.tsv").string()}, {}, quiet);
+  export_model(source, folder_ / "exported", {}, quiet);
+  const EndAtSignals stop("stopped");
+  std::raise(SIGTERM);
+  EXPECT_THROW(score(folder_ / "exported", quiet), Interrupted);
 }
 
 TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
