@@ -11,6 +11,7 @@
 #include "data/tasks/examples.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/task_scorer.h"
+#include "data/tasks/task_statistics.h"
 #include "data/text/match_files.h"
 #include "train/export/export.h"
 #include "train/export/onnx_modules.h"
@@ -168,6 +169,7 @@ struct TaskData {
 ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) {
   const std::shared_ptr<const TaskDataset>& data = task.examples;
   for (const std::string& line : warnings_of(data->skipped())) log.warn(line);
+  warn_of_losses(data->kind(), data->counts(), task.task.settings.data.sequence_length, log);
   const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   // A file in int8 rounds by the range of all rows of a batch, those of padding too.

@@ -101,6 +101,13 @@ TEST_F(FinetuneTest, AnExportOfARunByLossShowsTheLossAndAMetric) {
   EXPECT_TRUE(score.at("accuracy").is_number());
 }
 
+TEST_F(FinetuneTest, AnExportWarnsOfTextThatIsNotMeasured) {
+  configure_classification("steps: 1");
+  train();
+  write_bytes(folder_ / "long.tsv", "label\tsentence\nwater\t" + Words(3).text(60, 60) + "\n");
+  expect_says(run("export run exported --verify --text long.tsv").err, "1 cut to 32 tokens");
+}
+
 TEST_F(FinetuneTest, ASignalEndsTheMeasurementOfAnExport) {
   configure_classification("steps: 1");
   train();
