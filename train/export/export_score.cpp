@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <utility>
 
 #include "autograd/ops.h"
 #include "core/base/interruption.h"
@@ -244,9 +245,13 @@ ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::s
         masked_lm ? patterns : task_sources(resolve_task(config.task), config.seed).validation;
   }
   if (masked_lm) {
-    const auto takes = [](const TextPiece& piece) { return piece.document < 4 * max_sequences; };
     const auto data = std::make_shared<TextSamples>(source, examples.patterns, overrides);
-    data->tokenize(log, takes);
+    // More text than max_sequences hold: a token stands for a few bytes.
+    const std::int64_t enough = 32 * max_sequences * data->config.data.sequence_length;
+    std::int64_t bytes = 0;
+    data->tokenize(log, [&](const TextPiece& piece) {
+      return std::exchange(bytes, bytes + std::ssize(piece.text)) < enough;
+    });
     return [data, files = examples.patterns](const fs::path& folder, Log& later) {
       return score_text(folder, data->samples, files, later);
     };

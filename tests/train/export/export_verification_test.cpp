@@ -6,6 +6,7 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/says.h"
+#include "tests/support/tiny_checkpoint.h"
 #include "tests/train/export/export_fixture.h"
 
 namespace nystrom::testing {
@@ -131,6 +132,17 @@ TEST_F(ExportTest, EveryHeadIsVerified) {
     EXPECT_EQ(run(write_model(config), {.softmax = true, .verify = true}).differences.size(),
               head.value == Head::replaced_tokens ? 0U : 2U);
   }
+}
+
+TEST_F(ExportTest, VerifyingReadsTheBeginningOfALongText) {
+  const TinyCheckpoint tiny(source());
+  write_lines(folder_ / "long.txt", tiny_lines(50000, 3));
+  const std::string told = run("export source target --verify --text long.txt").err;
+  const std::size_t end = told.find(" tokens taken");
+  ASSERT_NE(end, told.npos) << told;
+  constexpr std::int64_t piece = 256 * 1024;
+  EXPECT_LT(std::stoll(told.substr(told.rfind(' ', end - 1) + 1)), piece);
+  EXPECT_GT(std::ssize(read_bytes(folder_ / "long.txt")), 4 * piece);
 }
 
 TEST_F(ExportTest, VerifyingFindsOtherWeights) {
