@@ -106,7 +106,7 @@ void run(const ExportCommand& options, Device, Log& log) {
   const ExportResult result = [&] {
     const EndAtSignals stop("stopped; nothing was written");
     require_empty_target(options.folder);  // before the data are read
-    if (measured) score = export_scoring(source, options.text, overrides.run, log);
+    if (measured) score = export_scoring(source, written, options.text, overrides.run, log);
     return export_model(source, options.folder, written, log);
   }();
   std::optional<ExportScores> scores;

@@ -14,7 +14,6 @@
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/task_statistics.h"
 #include "data/text/match_files.h"
-#include "train/export/export.h"
 #include "train/export/onnx_modules.h"
 #include "train/loop/train_step.h"
 #include "train/objectives/evaluation.h"
@@ -219,9 +218,26 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
   return scores;
 }
 
+/// Throws an InputError for sequences that are longer than the rows of transformers' own class.
+void require_fitting_rows(const RunConfig& config, const ModelConfig& source,
+                          const ExportOptions& options) {
+  ModelConfig theirs = source;
+  theirs.attention.semantics = Semantics::transformers;
+  const auto fixed = theirs.fixed_length();
+  if (options.format != ExportFormat::transformers || options.softmax || !fixed) return;
+  const std::int64_t given = config.data.sequence_length,
+                     length = std::min(given, source.longest_sequence().value_or(given));
+  require_input(length <= *fixed,
+                "data.sequence_length {} is more than the {} tokens (segment_means_seq_len) of a "
+                "row in transformers, where --format transformers is measured; give --text with "
+                "--set data.sequence_length={}",
+                length, *fixed, *fixed);
+}
+
 }  // namespace
 
-ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::string>& text,
+ExportScoring export_scoring(const ModelFolder& source, const ExportOptions& options,
+                             const std::vector<std::string>& text,
                              const std::vector<std::string>& overrides, Log& log) {
   const bool masked_lm = source.config.head == Head::masked_lm;
   if (source.config.head == Head::none || source.config.embed_dim) return {};
@@ -246,6 +262,7 @@ ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::s
   }
   if (masked_lm) {
     const auto data = std::make_shared<TextSamples>(source, examples.patterns, overrides);
+    require_fitting_rows(data->config, source.config, options);
     // More text than max_sequences hold: a token stands for a few bytes.
     const std::int64_t enough = 32 * max_sequences * data->config.data.sequence_length;
     std::int64_t bytes = 0;
@@ -257,6 +274,7 @@ ExportScoring export_scoring(const ModelFolder& source, const std::vector<std::s
     };
   }
   const auto data = std::make_shared<const TaskData>(source, examples, overrides);
+  require_fitting_rows(data->task.settings, source.config, options);
   if (const fs::path state = source.path / "state.json"; text.empty() && fs::exists(state)) {
     const auto trained =
         overrides.empty() ? data->examples : TaskData(source, examples, {}).examples;

@@ -145,6 +145,20 @@ TEST_F(ExportTest, VerifyingReadsTheBeginningOfALongText) {
   EXPECT_GT(std::ssize(read_bytes(folder_ / "long.txt")), 4 * piece);
 }
 
+TEST_F(ExportTest, TextsLongerThanTheRowsOfTransformersAreRefusedFirst) {
+  ModelConfig config = tiny_masked_lm();
+  config.segment_means_seq_len = 12;
+  const TinyCheckpoint tiny(source(), config);
+  write_lines(folder_ / "text.txt", tiny_lines(9, 3));
+  expect_refused(
+      "export source target --quiet --format transformers --verify --text text.txt --set "
+      "data.sequence_length=24",
+      "data.sequence_length 24 is more than the 12 tokens (segment_means_seq_len) of a row in "
+      "transformers, where --format transformers is measured; give --text with --set "
+      "data.sequence_length=12");
+  EXPECT_FALSE(fs::exists(target()));
+}
+
 TEST_F(ExportTest, VerifyingFindsOtherWeights) {
   const ModelConfig config = masked_lm_config();
   run(write_model(config));

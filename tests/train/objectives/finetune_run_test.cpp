@@ -15,7 +15,6 @@
 #include "tests/support/rounds.h"
 #include "tests/support/sanitized.h"
 #include "train/config/config_io.h"
-#include "train/export/export.h"
 #include "train/export/export_score.h"
 #include "train/objectives/sweep.h"
 
@@ -113,8 +112,10 @@ TEST_F(FinetuneTest, ASignalEndsTheMeasurementOfAnExport) {
   train();
   Log quiet(true);
   const ModelFolder source = open_model_folder(folder_ / "run", {}, quiet);
-  const ExportScoring score = export_scoring(source, {(folder_ / "dev.tsv").string()}, {}, quiet);
-  export_model(source, folder_ / "exported", {}, quiet);
+  const ExportOptions plain;
+  const ExportScoring score =
+      export_scoring(source, plain, {(folder_ / "dev.tsv").string()}, {}, quiet);
+  export_model(source, folder_ / "exported", plain, quiet);
   const EndAtSignals stop("stopped");
   std::raise(SIGTERM);
   EXPECT_THROW(score(folder_ / "exported", quiet), Interrupted);
