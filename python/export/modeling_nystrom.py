@@ -489,7 +489,9 @@ class NystromModel(NystromPreTrainedModel):
     def forward(
         self, input_ids=None, attention_mask=None, token_type_ids=None, features=None, **kwargs
     ):
-        kwargs.setdefault("output_attentions", self.config.output_attentions)
+        for name in ("output_attentions", "output_hidden_states"):
+            if kwargs.get(name) is None:
+                kwargs[name] = getattr(self.config, name)
         for name in ("position_ids", "inputs_embeds", "output_attentions", "head_mask"):
             if kwargs.get(name) is not None and kwargs[name] is not False:
                 raise ValueError(f"{name}: a nystrom model takes none")
@@ -506,8 +508,8 @@ class NystromModel(NystromPreTrainedModel):
             steps = torch.arange(1, x.shape[1] + 1, device=x.device).expand(x.shape[:2])
             last = (steps if attention_mask is None else steps * tokens.valid).max(1).values
             last = F.pad(x, (0, 0, 1, 0))[torch.arange(len(x), device=x.device), last]
-        shown = kwargs.get("output_hidden_states", self.config.output_hidden_states)
-        return outputs.BaseModelOutputWithPooling(x, last, tuple(states) if shown else None)
+        shown = tuple(states) if kwargs["output_hidden_states"] else None
+        return outputs.BaseModelOutputWithPooling(x, last, shown)
 
 
 def mean_loss(function, logits: Tensor, labels: Tensor, items=None) -> Tensor:

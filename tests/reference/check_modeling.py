@@ -527,6 +527,9 @@ def check_extensions(check, scratch):
             check(False, f"{name} is refused")
         except ValueError as error:
             check(name in str(error), f"{name} is refused")
+    model.config.output_hidden_states = True
+    shown = model(**inputs, output_hidden_states=None).hidden_states
+    check(shown is not None, "None stands for the configuration's output_hidden_states")
     fewer = HEADS[head][0].from_pretrained(folder, trust_remote_code=True, num_landmarks=3)
     given = fewer.config.nystrom["attention"]["num_landmarks"]
     check(given == 3, f"an option that is given replaces the folder's: {given} landmarks")
