@@ -3,7 +3,7 @@
 """The models that nystrom trains. b rows, n positions, h heads, d head width, m landmarks."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,17 +17,8 @@ from transformers.utils.generic import can_return_tuple
 
 from .configuration_nystrom import NystromConfig
 
-
-def gelu_new(x: Tensor) -> Tensor:
-    return F.gelu(x, approximate="tanh")
-
-
-def identity(x: Tensor) -> Tensor:
-    return x
-
-
-ACTIVATIONS = {"gelu": F.gelu, "gelu_new": gelu_new, "relu": F.relu}
-ACTIVATIONS |= {"tanh": torch.tanh, "linear": identity}
+ACTIVATIONS = {"gelu": F.gelu, "gelu_new": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+ACTIVATIONS |= {"tanh": torch.tanh, "linear": torch.positive}
 
 
 def wide(x: Tensor) -> Tensor:
@@ -650,11 +641,8 @@ class NystromForPreTraining(NystromHead):
         return without_padding(labels, mask)
 
     def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
-        chosen = labels != -100
-        total = F.binary_cross_entropy_with_logits(
-            wide(logits)[chosen], labels[chosen].to(wide(logits)), reduction="sum"
-        )
-        return total / (chosen.sum().clamp(min=1) if items is None else items)
+        logits, labels = wide(logits[labels != -100]), labels[labels != -100]
+        return mean_loss(F.binary_cross_entropy_with_logits, logits, labels.to(logits), items)
 
 
 class NystromClassifier(nn.Module):
