@@ -209,6 +209,7 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
   if (data) {
     for (const auto* sources : {&corpus->train, &corpus->validation})
       for (const CorpusSource& source : *sources) source.tokens->verify();
+    warn_of_unknown(*corpus, log);
     report.data = corpus_statistics(report.config, *corpus, log);
     report.sequences = report.data->train.sequences;
     report.warn(data_warnings(*report.data));

@@ -37,6 +37,7 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   communicator.require_same_options(to_yaml(shared));
   for (const std::string& line : shared_file_warnings(spec.options)) log.warn(line);
   const Corpus corpus = prepare_corpus(spec, log, communicator);
+  warn_of_unknown(corpus, log);
   const auto& builtin = spec.options.tokenizer.builtin;
   log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(),
                       builtin ? enum_name(*builtin) : corpus.tokenizer_folder.string()));

@@ -513,7 +513,7 @@ std::shared_ptr<const TokenDataset> tokenize_text_option(
   return tokens;
 }
 
-void warn_of_unknown(const char* name, const TokenDataset& set, Log& log) {
+void warn_of_unknown(const std::string& name, const TokenDataset& set, Log& log) {
   constexpr std::int64_t most = std::int64_t{1} << 20;
   const std::vector<std::uint32_t> ids = set.read(0, std::min(set.tokens(), most));
   const auto unknown = std::ranges::count(ids, static_cast<std::uint32_t>(set.info().special.unk));
@@ -523,6 +523,11 @@ void warn_of_unknown(const char* name, const TokenDataset& set, Log& log) {
         fmt::format("{}: {:.1f} % of the tokens are unknown; the tokenizer does not fit the "
                     "text",
                     name, 100 * share));
+}
+
+void warn_of_unknown(const Corpus& corpus, Log& log) {
+  for (const auto* sources : {&corpus.train, &corpus.validation})
+    for (const CorpusSource& source : *sources) warn_of_unknown(source.origin, *source.tokens, log);
 }
 
 std::optional<Corpus> cached_corpus(const RunSpec& spec, Log& log) {

@@ -72,7 +72,9 @@ std::shared_ptr<const TokenDataset> tokenize_text_option(
 
 /// Warns where more than a hundredth of the first tokens of a data set is unknown. `name` is its
 /// own, for the message.
-void warn_of_unknown(const char* name, const TokenDataset& set, Log& log);
+void warn_of_unknown(const std::string& name, const TokenDataset& set, Log& log);
+/// The same for all sources of a corpus.
+void warn_of_unknown(const Corpus& corpus, Log& log);
 
 /// Statistics as the JSON that a data set keeps (TokenDataset::statistics).
 std::string statistics_json(const TextStatistics& statistics);

@@ -281,14 +281,6 @@ std::vector<std::string> data_warnings(const CorpusStatistics& report) {
                     "will look better than it is",
                     report.overlap, report.validation.documents));
   }
-  for (const auto& [name, set] :
-       {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
-    const double unknown = static_cast<double>(set->unknown) / static_cast<double>(set->tokens);
-    if (unknown <= 0.01) continue;
-    lines.push_back(
-        fmt::format("{:.1f} % of the {} tokens are unknown; the tokenizer does not fit the text",
-                    100 * unknown, name));
-  }
   for (const SourceStatistics& source : report.sources) {
     if (source.passes <= 100) continue;
     lines.push_back(

@@ -59,7 +59,7 @@ CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus
 /// the whole run. `config` must be fitted to the tokenizer.
 double passes_over(const Corpus& corpus, std::int64_t sequences, const RunConfig& config);
 
-/// Warnings about overlap, unknown tokens and padding, one line each.
+/// Warnings about overlap, weights and padding, one line each.
 std::vector<std::string> data_warnings(const CorpusStatistics& report);
 /// Warnings about fewer than one pass over the data, or more than 100.
 std::vector<std::string> epoch_warnings(double epochs);

@@ -211,8 +211,7 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
   const RunSession session(spec, log, communicator);
   return with_recorded_errors(log, [&] {
     Corpus corpus = prepare_corpus(spec, log, communicator);
-    for (const CorpusSource& source : corpus.train)
-      if (communicator.is_first()) warn_of_unknown("training", *source.tokens, log);
+    warn_of_unknown(corpus, log);
     const RunSpec complete = with_tokenizer(spec, corpus.tokenizer);
     Distillation distillation;
     if (complete.teacher) {

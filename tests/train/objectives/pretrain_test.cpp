@@ -427,6 +427,7 @@ TEST_F(PretrainTest, HeldOutTextThatJudgesNothingIsRefusedByItsName) {
   expect_says(
       held_out("{files: [known.txt], name: a}, {files: [unknown.txt], name: b}"),
       "nystrom: data.validation b: no token can be masked: all are unknown to the tokenizer");
+  expect_says(last_.err, "data.validation b: 100.0 % of the tokens are unknown");
 }
 
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
