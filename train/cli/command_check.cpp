@@ -156,7 +156,7 @@ void read_features(CheckReport& report, const RunSpec& spec) {
   const FeatureSets sets = open_features(spec);
   for (const auto& set : {sets.train, sets.validation}) read_bags(report, *set);
   report.task = describe(sets, report.config.data.sequence_length);
-  report.warnings = feature_warnings(sets);
+  report.warn(feature_warnings(sets, report.config.training));
   report.sequences = sets.train->size();
   require_schedules_within_run(report.config, *report.sequences);
 }
@@ -186,11 +186,10 @@ void read_task(CheckReport& report, const RunSpec& spec) {
   for (const auto& part : {task.train, task.validation, task.test})
     if (part) read_bags(report, *part);
   const TaskStatistics statistics = task_statistics(*task.train, *task.validation);
+  report.warn(run_warnings(task, statistics));
   report.config = std::move(task.spec.options);
   report.task = describe(statistics, report.config);
   report.sequences = task.train->size();
-  report.warn(tokenizer_warnings(report.config, spec.tokenizer.get()));
-  report.warn(task_warnings(statistics));
 }
 
 /// Reads the data of pretraining, or the tokens in the cache, and completes the configuration.

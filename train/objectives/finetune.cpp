@@ -23,6 +23,13 @@
 namespace nystrom {
 namespace {
 
+/// Whether a word that the tokenizer knows is the same with a capital letter.
+bool lowers_case(const Tokenizer& tokenizer) {
+  const std::vector<std::int32_t> ids = tokenizer.encode(" Paris");
+  return ids == tokenizer.encode(" paris") &&
+         std::ranges::find(ids, tokenizer.special().unk) == ids.end();
+}
+
 /// The training objective of a downstream task.
 class TaskObjective : public Objective {
  public:
@@ -288,14 +295,15 @@ PreparedTask prepare_task(const RunSpec& spec) {
   return run;
 }
 
-std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer) {
-  if (config.task.kind != TaskKind::tokens || !tokenizer) return {};
-  const std::vector<std::int32_t> ids = tokenizer->encode(" Paris");
-  const bool known = std::ranges::find(ids, tokenizer->special().unk) == ids.end();
-  if (!known || ids != tokenizer->encode(" paris")) return {};
-  return {
-      "the tokenizer makes all text lower case, and names begin with capital letters; a model "
-      "pretrained with tokenizer.train.lower_case: false finds more of them"};
+std::vector<std::string> run_warnings(const PreparedTask& run, const TaskStatistics& report) {
+  const RunConfig& options = run.spec.options;
+  std::vector<std::string> lines = task_warnings(report);
+  if (options.task.kind == TaskKind::tokens && lowers_case(*run.spec.tokenizer))
+    lines.emplace_back(
+        "the tokenizer makes all text lower case, and names begin with capital letters; a model "
+        "pretrained with tokenizer.train.lower_case: false finds more of them");
+  std::ranges::copy(training_warnings(options.training, *run.train), std::back_inserter(lines));
+  return lines;
 }
 
 FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
@@ -310,10 +318,7 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
   const RunSession session(spec, log, communicator);
   if (describe_data) {
     for (const std::string& line : describe(report, options)) log.say(line);
-    for (const std::string& line : task_warnings(report)) log.warn(line);
-    for (const std::string& line : tokenizer_warnings(options, spec.tokenizer.get()))
-      log.warn(line);
-    for (const std::string& line : training_warnings(options.training, *run.train)) log.warn(line);
+    for (const std::string& line : run_warnings(run, report)) log.warn(line);
   }
   return with_recorded_errors(log, [&] {
     TaskObjective objective(options, run.train, run.validation, spec.tokenizer.get(), report,

@@ -29,8 +29,9 @@ PreparedTask prepare_task(const RunSpec& spec);
 /// truncation, and the frequency of each label.
 std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config);
 
-/// Warnings about a tokenizer that does not suit the task, one line each; none for features.
-std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer);
+/// The warnings before a run with these data, one line each: those of task_warnings, of a tokenizer
+/// that does not suit the task, and of training_warnings.
+std::vector<std::string> run_warnings(const PreparedTask& run, const TaskStatistics& report);
 
 /// Throws an InputError when two of these parts of a task have a bag with the same features. A null
 /// pointer is no part.

@@ -226,7 +226,7 @@ std::vector<std::string> describe(const FeatureSets& sets, std::int64_t sequence
   return lines;
 }
 
-std::vector<std::string> feature_warnings(const FeatureSets& sets) {
+std::vector<std::string> feature_warnings(const FeatureSets& sets, const TrainingConfig& training) {
   std::vector<std::string> lines = sets.train->skipped().notes;
   const std::vector<Digest>& held = sets.validation->digests();
   const std::int64_t shared = count_known(held, sets.train->digests());
@@ -234,6 +234,7 @@ std::vector<std::string> feature_warnings(const FeatureSets& sets) {
     lines.push_back(
         fmt::format("{} of {} held-out samples are among those to train on; their loss is no test",
                     shared, held.size()));
+  std::ranges::copy(training_warnings(training, *sets.train), std::back_inserter(lines));
   return lines;
 }
 
@@ -244,8 +245,7 @@ RunResult pretrain_features(const RunSpec& spec, Log& log, Device device,
   require_schedules_within_run(options, sets.train->size());
   const RunSession session(spec, log, communicator);
   for (const std::string& line : describe(sets, options.data.sequence_length)) log.say(line);
-  for (const std::string& line : feature_warnings(sets)) log.warn(line);
-  for (const std::string& line : training_warnings(options.training, *sets.train)) log.warn(line);
+  for (const std::string& line : feature_warnings(sets, options.training)) log.warn(line);
   return with_recorded_errors(log, [&] {
     FeatureObjective objective(options, std::move(sets), communicator);
     RunResult result = train_run(session, spec, objective, device, observer);

@@ -53,8 +53,8 @@ FeatureSets open_features(const RunSpec& spec);
 /// What the samples are like, a line a set.
 std::vector<std::string> describe(const FeatureSets& sets, std::int64_t sequence_length);
 
-/// Warnings about the samples, a line each.
-std::vector<std::string> feature_warnings(const FeatureSets& sets);
+/// Warnings about the samples, a line each, with those of training_warnings.
+std::vector<std::string> feature_warnings(const FeatureSets& sets, const TrainingConfig& training);
 
 /// Pretrains on the features that spec.inputs names, with train_run. The loss is the mean squared
 /// error of the standardised masked rows. Warns where its best is no better than that of always the

@@ -121,6 +121,13 @@ TEST_F(FinetuneTest, ASignalEndsTheMeasurementOfAnExport) {
   EXPECT_THROW(score(folder_ / "exported", quiet), Interrupted);
 }
 
+TEST_F(FinetuneTest, CheckWarnsAsTheRunDoes) {
+  configure_classification("steps: 1");
+  for (const char* command : {"check run.yaml --data", "finetune run.yaml --threads 1"})
+    expect_says(run(std::string(command) + " --set training.batch_size=200").err,
+                "training.batch_size 200 exceeds the 192 training samples");
+}
+
 TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
   configure_classification("epochs: 30");
   run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2");
