@@ -36,11 +36,11 @@ StudyProgress study_progress(const char* unit, Log& log) {
   };
 }
 
-/// Measures a study, prints it, and writes its files if --output is given. That folder is checked
+/// Measures a study, prints it, and writes its files if --output is given. That folder is made
 /// before the measurements start.
 void run_study(const StudyOptions& options, const char* name,
                const std::function<Study()>& measure) {
-  if (!options.output.empty()) check_study_folder(options.output, name);
+  if (!options.output.empty()) make_study_folder(options.output, name);
   const EndAtSignals stop("stopped; nothing was kept");
   const Study study = measure();
   if (!options.output.empty()) write_study(study, options.output);

@@ -107,19 +107,14 @@ std::string json_text(const Study& study) {
   return root.dump(1) + "\n";
 }
 
-void check_study_folder(const std::filesystem::path& folder, const std::string& name) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  fs::path there = folder;  // or its nearest existing parent
-  while (!there.empty() && !fs::exists(there, ignored)) there = there.parent_path();
-  if (there.empty()) there = ".";
-  require_input(fs::is_directory(there, ignored), "{}: is no folder; name another --output",
-                printable_path(there));
-  const bool writable = ::access(there.c_str(), W_OK | X_OK) == 0;  // before errno is read
+void make_study_folder(const std::filesystem::path& folder, const std::string& name) {
+  make_folders(folder);
+  const bool writable = ::access(folder.c_str(), W_OK | X_OK) == 0;  // before errno is read
   require_input(writable, "{}: cannot write there: {}; name another --output",
-                printable_path(there), std::strerror(errno));
-  if (there != folder || is_study(folder / (name + ".json"), name)) return;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
+                printable_path(folder), std::strerror(errno));
+  if (is_study(folder / (name + ".json"), name)) return;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
     require_input(!is_study_file(entry.path(), name),
                   "{}: would be replaced, and belongs to no study of nystrom approximation; name "
                   "another --output",
@@ -127,9 +122,6 @@ void check_study_folder(const std::filesystem::path& folder, const std::string& 
 }
 
 void write_study(const Study& study, const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  require_input(!error, "{}: cannot make the folder: {}", printable_path(folder), error.message());
   const auto place = [&](const std::string& part, const char* extension) {
     return folder / (study.name + (part.empty() ? "" : "-" + part) + extension);
   };

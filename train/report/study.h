@@ -38,13 +38,12 @@ std::string aligned_text(const StudyTable& table);
 /// Non-finite numbers are null.
 std::string json_text(const Study& study);
 
-/// Throws an InputError when write_study cannot write the study `name` into `folder`, or would
-/// replace files that belong to no such study, before hours of measuring. Creates nothing.
-void check_study_folder(const std::filesystem::path& folder, const std::string& name);
+/// Creates `folder` if absent. Throws an InputError when write_study cannot write the study `name`
+/// into it, or would replace files that belong to no such study, before hours of measuring.
+void make_study_folder(const std::filesystem::path& folder, const std::string& name);
 
-/// Writes NAME.json, and NAME-TABLE.csv and NAME-CHART.svg for each table and chart, into `folder`.
-/// Creates the folder if absent, and replaces files of these names. Throws an InputError on
-/// failure.
+/// Writes NAME.json, and NAME-TABLE.csv and NAME-CHART.svg for each table and chart, into `folder`,
+/// and replaces files of these names. Throws an InputError on failure.
 void write_study(const Study& study, const std::filesystem::path& folder);
 
 /// Called with the number of finished parts of the work, and their total.

@@ -210,6 +210,7 @@ TEST(Study, WritesTablesAndCharts) {
        {{"a \"b\", c", std::int64_t{2}, 1.0 / 3}, {"d", std::int64_t{4}, std::nan("")}}}};
   study.charts = {{"lines", two_lines()}};
   study.verdict = {"it is so"};
+  make_study_folder(folder / "new" / "place", "made_up");
   write_study(study, folder / "new" / "place");
   EXPECT_EQ(read_bytes(folder / "new" / "place" / "made_up-rows.csv"),
             "what,count,share\n\"a \"\"b\"\", c\",2,0.333333333\nd,4,nan\n");
@@ -224,8 +225,10 @@ TEST(Study, WritesTablesAndCharts) {
 TEST(Study, RefusesAFileInPlaceOfAFolder) {
   const TemporaryFolder folder;
   write_bytes(folder / "file", "");
-  EXPECT_EQ(input_error([&] { write_study({}, folder / "file"); }),
-            (folder / "file").string() + ": cannot make the folder: Not a directory");
+  EXPECT_EQ(input_error([&] { make_study_folder(folder / "file", "made_up"); }),
+            (folder / "file").string() + ": is no folder; name another place");
+  const auto made = [&] { make_study_folder(folder / std::string(300, 'x'), "made_up"); };
+  expect_says(input_error(made), ": cannot create the folder: File name too long");
 }
 
 }  // namespace
