@@ -406,7 +406,7 @@ void write_tokens(const Files& files, const TextForm& form, std::size_t piece_by
     writer.emplace(folder, TokenSetInfo{tokenizer_key(tokenizer), tokenizer.vocab_size(),
                                         tokenizer.special()});
   std::int64_t total = 0;
-  for (const fs::path& file : files) total += static_cast<std::int64_t>(fs::file_size(file));
+  for (const fs::path& file : files) total += InputFile::open(file).size();
   Progress progress("tokenizing: byte", 0, total, log);
   std::vector<Piece> pieces;
   std::size_t waiting = 0;

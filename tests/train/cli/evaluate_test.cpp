@@ -1,6 +1,7 @@
 // nystrom evaluate: its losses compared with losses from all logits, the sources of its settings,
 // and the files that it leaves.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -163,6 +164,11 @@ TEST_F(EvaluateTest, NamesAPatternWithoutFiles) {
                  "'no*.txt' matches no file; relative names start at the current folder " +
                      fs::canonical(folder_.path()).string());
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
+}
+
+TEST_F(EvaluateTest, APipeIsNoText) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  expect_refused("evaluate model --quiet --text pipe", "pipe: is not a regular file");
 }
 
 TEST_F(EvaluateTest, ASignalLeavesNothingBehind) {
