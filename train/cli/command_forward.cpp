@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "core/base/file_io.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
 #include "core/safetensors_header.h"
@@ -40,6 +41,7 @@ bool is_result(const std::filesystem::path& path) {
 }
 
 void run(const ForwardOptions& options, Device device, Log& log) {
+  require_no_link(options.output);
   if (!is_result(options.output)) require_new_file(options.output);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   // There is no loss scaling here: small gradients would underflow to 0 in f16.

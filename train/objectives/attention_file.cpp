@@ -143,16 +143,16 @@ std::vector<std::string> arrays_of_map(const fs::path& file) {
   }
 }
 
-/// Refuses to replace anything but an earlier map, and the picture beside one with coords.
-/// `picture` may be empty. Returns whether there is such a picture.
+/// Refuses to replace anything but an earlier map, and the picture beside one with coords, and
+/// links. `picture` may be empty. Returns whether there is such a picture.
 bool check_map_place(const fs::path& output, const fs::path& picture) {
-  const auto exists = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
+  for (const fs::path& place : {output, picture}) require_no_link(place);
   const std::vector<std::string> earlier = arrays_of_map(output);
-  require_input(!exists(output) || !earlier.empty(),
+  require_input(!fs::exists(output) || !earlier.empty(),
                 "--attention {}: exists and is no attention map; move it, or give another name",
                 printable_path(output));
   const bool drawn = std::ranges::find(earlier, map_arrays[1]) != earlier.end();
-  require_input(picture.empty() || drawn || !exists(picture),
+  require_input(picture.empty() || drawn || !fs::exists(picture),
                 "--attention {}: {} exists, and would be replaced by the map's picture; move it, "
                 "or give another name",
                 printable_path(output), printable_path(picture));

@@ -147,7 +147,8 @@ std::string html_page(std::string_view title, const std::string& body) {
 }
 
 void check_page_place(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path))) return;
+  require_no_link(path);
+  if (!std::filesystem::exists(path)) return;
   const InputFile file = InputFile::open(path);
   require_input(file.text(0, std::min<std::int64_t>(file.size(), 4096)).starts_with(head),
                 "{}: exists and is no page of nystrom report; move it, or name another --output",

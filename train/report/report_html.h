@@ -36,8 +36,8 @@ std::string html_image(std::string_view svg, std::string_view name);
 /// The complete HTML document around `body`.
 std::string html_page(std::string_view title, const std::string& body);
 
-/// Throws an InputError if there is a file at `path` that is no page of a report: it would be
-/// replaced.
+/// Throws an InputError if there is a link at `path`, or a file that is no page of a report: it
+/// would be replaced.
 void check_page_place(const std::filesystem::path& path);
 
 // ---- Charts of metrics (report_curves.cpp) ------------------------------------------------------

@@ -112,13 +112,16 @@ void make_study_folder(const std::filesystem::path& folder, const std::string& n
   const bool writable = ::access(folder.c_str(), W_OK | X_OK) == 0;  // before errno is read
   require_input(writable, "{}: cannot write there: {}; name another --output",
                 printable_path(folder), std::strerror(errno));
-  if (is_study(folder / (name + ".json"), name)) return;
+  const bool earlier = is_study(folder / (name + ".json"), name);
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-    require_input(!is_study_file(entry.path(), name),
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (!is_study_file(entry.path(), name)) continue;
+    require_no_link(entry.path());
+    require_input(earlier,
                   "{}: would be replaced, and belongs to no study of nystrom approximation; name "
                   "another --output",
                   printable_path(entry.path()));
+  }
 }
 
 void write_study(const Study& study, const std::filesystem::path& folder) {

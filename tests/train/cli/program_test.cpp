@@ -69,6 +69,20 @@ TEST_F(Program, ReplacesNoFilesOfOthers) {
   EXPECT_EQ(read_bytes(folder_ / "study" / "matrices-errors.csv"), "mine");
 }
 
+TEST_F(Program, ReplacesNoLinks) {
+  furnish(folder_);
+  for (const auto& [link, command] :
+       {std::pair("out.safetensors", std::string(forward)),
+        {"report.html", "report a b"},
+        {"study/matrices.json", "approximation matrices --output study"}}) {
+    std::filesystem::create_directories((folder_ / link).parent_path());
+    std::filesystem::create_symlink("elsewhere", folder_ / link);
+    expect_refused(command, std::string(link) +
+                                ": is a symbolic link, which is not followed here; put what it "
+                                "names in its place");
+  }
+}
+
 TEST_F(Program, NamesAnUnusableTmpdir) {
   const TinyCheckpoint tiny(folder_ / "model");
   write_bytes(folder_ / "text.txt", "the sea\n");
