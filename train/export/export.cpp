@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/file_io.h"
+#include "core/base/interruption.h"
 #include "core/base/json.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
@@ -365,6 +366,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   if (options.verify)
     card.differences = verify_export(written.path(), model, tokenizer.get(), card.longest);
   write_text_file(written.path() / "README.md", model_card(card));
+  check_interruption();
   written.commit();
   return {card.parameters, names_in(place), card.differences};
 }

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/base/file_io.h"
+#include "core/base/interruption.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -75,6 +76,7 @@ std::set<std::int64_t> sample_lengths(std::int64_t longest) {
 /// The outputs for one text in row-major order. Per-token outputs begin with the rows of the text;
 /// other outputs belong to the text as a whole.
 std::vector<Tensor> results_of(const Model& model, const ModelInput& input) {
+  check_interruption();
   const ModelOutput out = model(input);
   std::vector<Tensor> results;
   for (const Var& each : {out.logits, out.start_logits, out.end_logits})

@@ -322,6 +322,7 @@ ConversionStudy study_conversion(
     std::size_t layer = 0;
     RunContext run;
     run.observe_attention = [&](const AttentionInputs& in, const Var& exact) {
+      check_interruption();
       add_errors(parent.config(), in, exact.value(), 1 / static_cast<double>(sequences.size()),
                  study.layers[layer++]);
     };

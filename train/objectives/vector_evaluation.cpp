@@ -9,6 +9,7 @@
 #include "autograd/ops.h"
 #include "autograd/tape.h"
 #include "core/base/checksum.h"
+#include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/labels.h"
@@ -231,6 +232,7 @@ LogisticRegression::LogisticRegression(const Tensor& vectors, std::span<const st
   // Divided by the rows, which moves no minimum.
   const Point found = minimum(
       weights + static_cast<std::size_t>(classes), [&](const Point& point, Point& gradient) {
+        check_interruption();
         const auto [w, b] = parts(point);
         const Var weight = Var::leaf(w), bias = Var::leaf(b);
         Tape tape;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/stop_signals.h"
 #include "tests/support/errors.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -54,6 +55,13 @@ TEST(LogisticRegression, OfTwoClassesHasThePenaltyOfOneVector) {
               {-w[0] / 2, -w[1] / 2, -w[2] / 2, -w[3] / 2, w[0] / 2, w[1] / 2, w[2] / 2, w[3] / 2});
   const std::vector<double> bias = regression.bias().to_doubles();
   EXPECT_NEAR(bias[1] - bias[0], b, 1e-4);
+}
+
+TEST(LogisticRegression, EndsAtASignal) {
+  const Tensor vectors = Tensor::from(random_vectors(), {60, 4});
+  const EndAtSignals stop("stopped");
+  std::raise(SIGTERM);
+  EXPECT_THROW(LogisticRegression(vectors, std::vector<std::int64_t>(60), 2), Interrupted);
 }
 
 class TextClassesTest : public ::testing::Test {
