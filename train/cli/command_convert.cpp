@@ -89,9 +89,7 @@ nlohmann::ordered_json json_of(const ConversionStudy& study, const ModelConfig& 
 void run(const ConvertCommand& options, Device, Log& log) {
   const EndAtSignals stop("stopped; nothing was written");
   const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
-  require_input(!options.text.empty() || overrides.run.empty(),
-                "--set {}: says how --text is read; give --text, or leave it out",
-                printable(fmt::format("{}", fmt::join(overrides.run, " ")), 80));
+  overrides.require_text(options.text);
   const ModelFolder source = open_model_folder(options.model, overrides.model, log);
   require_empty_target(options.folder);  // before the weights are read
   const auto model = convert_model(source, options.convert);

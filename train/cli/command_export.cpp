@@ -81,9 +81,7 @@ void run(const ExportCommand& options, Device, Log& log) {
   require_input(options.text.empty() || options.measures(),
                 "--text is for --verify or --onnx int8, which measure results; give one of them");
   const SplitOverrides overrides(options.common.overrides, {"data"});
-  require_input(!options.text.empty() || overrides.run.empty(),
-                "--set {}: says how --text is read; give --text, or leave it out",
-                printable(fmt::format("{}", fmt::join(overrides.run, " ")), 80));
+  overrides.require_text(options.text);
   const ModelFolder source = open_model_folder(options.model, overrides.model, log);
   require_input(options.text.empty() || source.config.head != Head::none,
                 "--text: {} has no head whose loss it could measure; nystrom evaluate --pairs or "

@@ -1,6 +1,7 @@
 #include "train/objectives/task_settings.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -73,13 +74,28 @@ std::vector<std::string> overrides_in(const ModelFolder& folder) {
 
 SplitOverrides::SplitOverrides(const std::vector<std::string>& overrides,
                                const std::vector<std::string>& sections) {
+  constexpr std::array of_runs = {
+      "data.train",           "data.validation", "data.cache",      "data.validation_fraction",
+      "data.length_schedule", "task.train",      "task.validation", "task.validation_fraction"};
   for (const std::string& each : overrides) {
     const std::string section = each.substr(0, each.find_first_of(".="));
     require_input(section == "model" || std::ranges::find(sections, section) != sections.end(),
                   "--set {}: this command takes options of model{}{}", printable(each, 80),
                   sections.empty() ? "" : ", ", fmt::join(sections, ", "));
+    const std::set<std::string> options = options_in(std::span(&each, 1));
+    for (const char* option : of_runs)
+      require_input(!options.contains(option),
+                    "--set {}: {} is for runs, and this command reads the files that it is given; "
+                    "leave it out",
+                    printable(each, 80), option);
     (section == "model" ? model : run).push_back(each);
   }
+}
+
+void SplitOverrides::require_text(const std::vector<std::string>& text) const {
+  require_input(!text.empty() || run.empty(),
+                "--set {}: says how --text is read; give --text, or leave it out",
+                printable(fmt::format("{}", fmt::join(run, " ")), 80));
 }
 
 std::optional<TaskKind> task_of(const ModelConfig& config) {

@@ -16,9 +16,12 @@ namespace nystrom {
 /// Overrides, split into those of the section `model` and all others.
 struct SplitOverrides {
   std::vector<std::string> model, run;
-  /// Throws an InputError for an option whose section is neither `model` nor among `sections`.
+  /// Throws an InputError for an option whose section is neither `model` nor among `sections`, and
+  /// for one that is for runs alone, such as data.train.
   SplitOverrides(const std::vector<std::string>& overrides,
                  const std::vector<std::string>& sections);
+  /// Throws an InputError if there are options of `run` and no files of --text that they are for.
+  void require_text(const std::vector<std::string>& text) const;
 };
 
 /// The settings with which the model of a folder was trained. They come from config.yaml in the

@@ -166,6 +166,14 @@ TEST_F(EvaluateTest, NamesAPatternWithoutFiles) {
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 
+TEST_F(EvaluateTest, OptionsOfARunsFilesAreRefused) {
+  for (const char* set : {"data.validation=[mine.txt]", "data={validation: [mine.txt]}"})
+    expect_refused("evaluate model --text text.txt --set '" + std::string(set) + "'",
+                   "--set " + std::string(set) +
+                       ": data.validation is for runs, and this command reads the files that it "
+                       "is given; leave it out");
+}
+
 TEST_F(EvaluateTest, APipeIsNoText) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   expect_refused("evaluate model --quiet --text pipe", "pipe: is not a regular file");
