@@ -29,8 +29,9 @@ std::vector<SampleOutputs> sample_outputs(const TaskDataset& data,
 /// Batch::weights. Throws an Error for TaskTarget::none.
 ///
 /// The softmax of a span runs over all positions of its row. In Hugging Face these include padding.
-/// With semantics nystrom padding is excluded, so that the loss of a sample does not depend on its
-/// batch.
+/// Here they do where all rows have one length (ModelConfig::fixed_length). Otherwise padding is
+/// excluded, so that the loss of a sample does not depend on its batch; run_forward, whose caller
+/// pads, excludes it with semantics nystrom alone.
 Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out,
               const Batch& batch, double normaliser);
 
