@@ -41,6 +41,8 @@ def rows_of(
     if isinstance(data, (str, bytes, bytearray)):
         raise TypeError(f"{name}: got {described(data)}, expected rows")
     require_order(data, name)
+    if hasattr(data, "projected_schema"):
+        data = data.to_reader()  # a scanner of Arrow
     if len(columns) == 1 and hasattr(data, "to_pylist") and not hasattr(data, "schema"):
         data = data.to_pylist()  # a column of Arrow
     refusal = _refusal(data, len(columns))
@@ -66,6 +68,8 @@ def _refusal(data: Any, columns: int) -> str | None:
         return f"pass one of its parts: data[{next(iter(data), 'train')!r}]"
     if kind == "LazyFrame":
         return "compute it: data.collect()"
+    if kind.endswith("GroupBy"):
+        return "its rows lie in groups; pass the table itself"
     if columns > 1 and kind in ("Series", "Column", "ChunkedArray"):
         return "it is one column; pass the whole table"
     return None

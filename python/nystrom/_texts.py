@@ -66,7 +66,8 @@ def columns_of(values: Any) -> list[Any] | None:
 
 def is_mapping(values: Any) -> bool:
     """Whether it is a dict, or used as one: an .npz file, a group of HDF5."""
-    dictionary = hasattr(values, "keys") and hasattr(values, "__getitem__")
+    # A pandas GroupBy has an attribute keys, which is no method.
+    dictionary = callable(getattr(values, "keys", None)) and hasattr(values, "__getitem__")
     return dictionary and not hasattr(values, "dtype")
 
 

@@ -64,6 +64,10 @@ def arrow_dictionary():
     return pyarrow.table({"label": labels, "other": range(len(ROWS)), "text": columns["text"]})
 
 
+def arrow_scanner():
+    return pytest.importorskip("pyarrow.dataset").dataset(arrow_table()).scanner()
+
+
 def hub_dataset():
     return pytest.importorskip("datasets").Dataset.from_dict(as_columns())
 
@@ -90,6 +94,7 @@ FORMS = {
     "Arrow": arrow_table,
     "a dictionary of Arrow": arrow_dictionary,
     "batches of Arrow": lambda: arrow_table().to_reader(),
+    "a scanner of Arrow": arrow_scanner,
     "Dataset": hub_dataset,
     "classes of a Dataset": hub_classes,
     "a streamed Dataset": hub_stream,
@@ -801,6 +806,15 @@ def records():
 def test_records_of_numpy_have_names(task, of_a_file):
     run = nystrom.finetune(task, train=records(), validation=records(), quiet=True)
     assert losses(run) == of_a_file
+
+
+# https://github.com/huggingface/course/pull/1047
+def test_groups_are_no_rows(task, model):
+    for frame in (pandas_frame().groupby("label"), polars_frame().group_by("label")):
+        with pytest.raises(TypeError, match="GroupBy; its rows lie in groups; pass the table itse"):
+            nystrom.finetune(task, train=frame, validation=ROWS)
+        with pytest.raises(TypeError):
+            model.encode(frame)
 
 
 def test_columns_without_an_order_are_refused(task):
