@@ -107,7 +107,24 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
             raise InputError(
                 f"{name}: column {columns[0]!r} has {len(parts[0])} values, {column!r} {len(part)}"
             )
+    _require_one_index(parts, columns, name)
     return zip(*parts)
+
+
+def _require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) -> None:
+    """Throws an InputError where columns of pandas in a dict name their rows differently."""
+    first = None
+    for column, part in zip(columns, parts):
+        index = getattr(part, "index", None)
+        if not hasattr(index, "equals"):  # a list has a method of that name
+            continue
+        if first is None:
+            first = column, index
+        elif not index.equals(first[1]):
+            raise InputError(
+                f"{name}: columns {first[0]!r} and {column!r} have different indexes; pass a "
+                "data frame, or, to join them by place, column.to_numpy()"
+            )
 
 
 def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:

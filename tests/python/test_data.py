@@ -808,6 +808,16 @@ def test_records_of_numpy_have_names(task, of_a_file):
     assert losses(run) == of_a_file
 
 
+# https://github.com/PyPSA/linopy/issues/827
+def test_columns_of_other_rows_are_refused(task):
+    frame = pandas_frame()
+    columns = {"text": frame.text, "label": frame.label.sort_values()}
+    with pytest.raises(nystrom.InputError, match="'text' and 'label' have different indexes; pass"):
+        nystrom.finetune(task, train=columns, validation=ROWS)
+    columns["label"] = columns["label"].to_numpy()
+    assert len(list(rows_of(columns, "train", ["text", "label"]))) == len(ROWS)
+
+
 # https://github.com/huggingface/course/pull/1047
 def test_groups_are_no_rows(task, model):
     for frame in (pandas_frame().groupby("label"), polars_frame().group_by("label")):
