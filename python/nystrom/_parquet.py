@@ -12,7 +12,7 @@ from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from nystrom._rows import Names
@@ -155,42 +155,40 @@ class Batches:
     def __init__(self, pyarrow: Any, files: list[Path]) -> None:
         self._pyarrow = pyarrow
         self._files = files
-        self.schema = self._open(files[0]).schema
         #: The columns that are read; files may differ in others.
-        self.columns: Sequence[str] = self.schema.names
+        self.columns: Sequence[str] = []
+        self.schema, _ = self._open(files[0])
 
-    def _open(self, file: Path) -> Any:
-        """A reader of one file."""
+    def _open(self, file: Path) -> tuple[Any, Iterable[Any]]:
+        """The schema of one file, and its batches, which are read one by one."""
         if file.suffix.lower() == ".arrow":
             source = self._pyarrow.memory_map(str(file))
             try:
-                return self._pyarrow.ipc.open_stream(source)
+                reader = self._pyarrow.ipc.open_stream(source)
+                return reader.schema, reader
             except self._pyarrow.ArrowInvalid:
                 opened = self._pyarrow.ipc.open_file(source)
-                return self._pyarrow.RecordBatchReader.from_batches(
-                    opened.schema,
-                    (opened.get_batch(at) for at in range(opened.num_record_batches)),
-                )
+                numbers = range(opened.num_record_batches)
+                return opened.schema, (opened.get_batch(at) for at in numbers)
         parquet = self._pyarrow.parquet.ParquetFile(file)
-        return self._pyarrow.RecordBatchReader.from_batches(
-            parquet.schema_arrow, parquet.iter_batches()
-        )
+        batches = parquet.iter_batches(batch_size=1024, columns=list(self.columns))
+        return parquet.schema_arrow, batches
 
     def to_batches(self) -> Any:
         for file in self._files:
             try:
-                reader = self._open(file)
-                missing = {*self.columns} - {*reader.schema.names}
+                schema, batches = self._open(file)
+                missing = {*self.columns} - {*schema.names}
                 if missing:
                     raise InputError(
                         f"'{file}': lacks the column {min(missing)!r} of the other files"
                     )
-                names, before = class_names(reader.schema), class_names(self.schema)
+                names, before = class_names(schema), class_names(self.schema)
                 if any(names.get(each) != before.get(each) for each in self.columns):
                     raise InputError(
                         f"'{file}': names the classes otherwise than '{self._files[0]}'"
                     )
-                yield from reader
+                yield from batches
             except (self._pyarrow.ArrowException, OSError) as error:
                 raise InputError(f"'{file}': {str(error).splitlines()[0]}") from None
 

@@ -655,6 +655,23 @@ def test_parquet_is_read(task, of_a_file, tmp_path, parquet):
     assert losses(run) == of_a_file
 
 
+# https://github.com/kylebarron/parquet-wasm/issues/758
+def test_other_columns_of_parquet_are_not_read(tmp_path, parquet):
+    """Such as the pictures beside texts."""
+    file = tmp_path / "rows.parquet"
+    pictures = [bytes([at]) * 400_000 for at in range(60)]
+    parquet.write_table(arrow_table().append_column("picture", [pictures]), file)
+    script = """
+        import pyarrow.parquet, resource, sys
+        from pathlib import Path
+        from nystrom._rows import rows_of
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert len(list(rows_of(Path(sys.argv[1]), "train", ["text"]))) == 60
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    assert int(python(script, file, check=True).stdout) < 20_000  # KB
+
+
 def test_a_list_of_parquet_files_tells_the_kind(trained, tmp_path, parquet):
     for name, part in (("a", slice(0, 10)), ("b", slice(10, None))):
         parquet.write_table(arrow_table()[part], tmp_path / f"{name}.parquet")
