@@ -98,7 +98,9 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
     parts = []
     for column in columns:
         same = [each for each in names if str(each) == column]  # those of pandas may be numbers
-        parts.append(data[same[0]])
+        part = data[same[0]]
+        single = getattr(part, "shape", ())[1:] == (1,) and hasattr(part, "reshape")
+        parts.append(part.reshape(-1) if single else part)  # an array [rows, 1]
     for column, part in zip(columns, parts):
         no_column = isinstance(part, (str, set, frozenset)) or columns_of(part) is not None
         if no_column or not hasattr(part, "__len__"):

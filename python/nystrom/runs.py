@@ -233,7 +233,7 @@ def finetune(
             options += column_options(labels=several)
             plan = _core.plan(*_given(config), options + place, True)
         if plan["kind"] is None and train is not None:
-            kind, train = _kind_of(train, plan)
+            kind, train = _kind_of(train, plan, quiet)
             options += kind
             plan = _core.plan(*_given(config), options + place, True)
         from nystrom._given import Columns, file_names, names_of_files
@@ -296,11 +296,12 @@ def _share(validation: Any) -> float | None:
     return share
 
 
-def _kind_of(train: Any, plan: dict[str, Any]) -> tuple[list[str], Any]:
+def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], Any]:
     """The options of a task that names no kind, by its first label; and the rows with that one, as
     they may come once only."""
     from nystrom._given import Columns, names_of_files, read_here
-    from nystrom._rows import rows_of
+    from nystrom._output import write
+    from nystrom._rows import label_cell, rows_of
 
     if plan["labels"]:
         return ["task.kind=classification"], train
@@ -317,11 +318,13 @@ def _kind_of(train: Any, plan: dict[str, Any]) -> tuple[list[str], Any]:
     if names_of_files(train) is None:
         train = itertools.chain([first], cells)
     label: Any = first[names.index(plan["label"])]
-    if hasattr(label, "item") and not hasattr(label, "__len__"):
-        label = label.item()
+    if not isinstance(label, (set, frozenset)):
+        label = label_cell(label, f"train, row 0, column {plan['label']!r}")
     if isinstance(label, (str, int)):  # bool too
         return ["task.kind=classification"], train
-    if hasattr(label, "__len__"):  # a list, a set, an array, a column
+    if not isinstance(label, float):
+        if not quiet:
+            write("train: labels are lists, of any number for each text (task.multi_label)")
         return ["task.kind=classification", "task.multi_label=true"], train
     raise InputError(
         f"train: labels such as {label!r} do not tell the kind of the task; give "

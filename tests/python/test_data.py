@@ -415,6 +415,44 @@ def test_the_kind_follows_from_labels(task):
     assert nystrom.finetune(task, train=iter(ROWS), validation=0.2, quiet=True).steps == 2
 
 
+# https://github.com/scikit-learn/scikit-learn/pull/5057
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda values: {"text": as_columns()["text"], "label": values[:, None]},
+        lambda values: [(text, np.array(value)) for (text, _), value in zip(ROWS, values)],
+    ],
+)
+def test_an_array_of_one_number_is_a_label(form, task):
+    task.pop("task")
+    rows = form(np.array([int(label == "calm") for _, label in ROWS]))
+    run = nystrom.finetune(task, train=rows, validation=rows, quiet=True)
+    assert run.metric == "accuracy" and run.load().labels == [0, 1]
+
+
+def test_lists_of_labels_are_told(task, capsys):
+    task.pop("task")
+    rows = [(text, [label]) for text, label in ROWS]
+    assert nystrom.finetune(task, train=rows, validation=rows).metric == "f1_micro"
+    assert "train: labels are lists, of any number for each text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "label, message",
+    [
+        (None, "leave out what is missing"),
+        (float("nan"), "the label is missing"),
+        (b"calm", "decode it"),
+        ({"a": 1}, "expected a str, a number or a bool"),
+    ],
+)
+def test_a_first_label_that_is_none_is_named(label, message, task):
+    task.pop("task")
+    message = f"train, row 0, column 'label': .*{message}"
+    with pytest.raises((TypeError, nystrom.InputError), match=message):
+        nystrom.finetune(task, train=[("the sea", label), *ROWS], validation=ROWS)
+
+
 class Stream:
     """Rows that come once."""
 
