@@ -24,6 +24,10 @@ namespace {
 using FinishedRun = std::tuple<std::string, std::int64_t, std::optional<std::int64_t>,
                                std::optional<double>, std::string>;
 
+/// What a pickle of a Step holds: all of its fields, in their order.
+using StepState =
+    std::tuple<std::int64_t, std::int64_t, double, std::optional<double>, double, double, double>;
+
 /// `config` is the path of a file, or a text of YAML.
 ConfigText text_of(const std::string& config, bool is_text) {
   return is_text ? ConfigText{"config", config} : config_file(config);
@@ -177,6 +181,16 @@ void bind_runs(nb::module_& module) {
       .def_ro("gradient_norm", &StepRecord::gradient_norm, doc::StepRecord_gradient_norm)
       .def_ro("tokens_per_second", &StepRecord::tokens_per_second,
               doc::StepRecord_tokens_per_second)
+      .def("__getstate__",
+           [](const StepRecord& record) {
+             const auto& [step, steps, loss, accuracy, rate, norm, speed] = record;
+             return StepState(step, steps, loss, accuracy, rate, norm, speed);
+           })
+      .def("__setstate__",
+           [](StepRecord& record, const StepState& state) {
+             const auto& [step, steps, loss, accuracy, rate, norm, speed] = state;
+             new (&record) StepRecord{step, steps, loss, accuracy, rate, norm, speed};
+           })
       .def("__repr__", [](const StepRecord& record) {
         return fmt::format("nystrom.Step(step={}, loss={:.4f})", record.step, record.loss);
       });

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -69,6 +70,10 @@ def test_an_observer_sees_each_step(config, tmp_path):
     assert [r["learning_rate"] for r in recorded] == [step.learning_rate for step in steps]
     assert 0 <= steps[0].accuracy <= 1 and steps[0].tokens_per_second > 0
     assert repr(steps[0]) == f"nystrom.Step(step=1, loss={steps[0].loss:.4f})"
+    twin = pickle.loads(pickle.dumps(steps[0]))
+    names = [name for name in dir(twin) if not name.startswith("_")]
+    assert len(names) == 7
+    assert [getattr(twin, name) for name in names] == [getattr(steps[0], name) for name in names]
 
 
 def test_what_an_observer_raises_stops_the_run_after_a_checkpoint(config):
