@@ -29,9 +29,8 @@ from nystrom._rows import (
     questions_of,
     require_agreement,
     rows_of,
-    text_cell,
 )
-from nystrom._texts import described
+from nystrom._texts import described, text_of
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
@@ -47,15 +46,15 @@ class Columns:
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.kind = plan["kind"]
-        cell = list_cell if self.kind == "tokens" else text_cell
+        cell = list_cell if self.kind == "tokens" else text_of
         self._cells: dict[str, Callable[[Any, str], Any]] = {plan["text"]: cell}
         if plan["pair"]:
-            self._cells[plan["pair"]] = text_cell
+            self._cells[plan["pair"]] = text_of
         choices = plan["choices"]
         for column in choices:
-            self._cells[column] = choices_cell if len(choices) == 1 else text_cell
+            self._cells[column] = choices_cell if len(choices) == 1 else text_of
         for column in plan["negatives"]:
-            self._cells[column] = text_cell
+            self._cells[column] = text_of
         questions = self.kind == "questions"
         if plan["label"]:
             lists = plan.get("multi_label") and not plan["label_separator"]

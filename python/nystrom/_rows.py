@@ -264,17 +264,9 @@ def questions_of(data: Any, name: str) -> Any:
 # ---- Cells ---------------------------------------------------------------------------------------
 
 
-def text_cell(value: Any, place: str) -> str:
-    """A text. Throws for anything else, missing values too."""
-    text = text_of(value, place)
-    if "\0" in text:
-        raise InputError(f"{place}: the text holds the character NUL; remove it")
-    return text
-
-
 def id_cell(value: Any, place: str) -> str:
     """The id of a row: a text, or a number and the like as one."""
-    return text_cell(value if is_missing(value) else str(value), place)
+    return text_of(value if is_missing(value) else str(value), place)
 
 
 def list_cell(value: Any, place: str) -> list[str]:
@@ -282,7 +274,7 @@ def list_cell(value: Any, place: str) -> list[str]:
     value = _plain_list(value, place)
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"{place}: got {described(value)}, expected a list of texts")
-    return [text_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
+    return [text_of(each, f"{place}[{at}]") for at, each in enumerate(value)]
 
 
 def choices_cell(value: Any, place: str) -> Any:
@@ -314,7 +306,7 @@ def label_cell(value: Any, place: str) -> Any:
             + remedy_of(value)
         )
     if isinstance(value, str):
-        return text_cell(value, place)
+        return text_of(value, place)
     if is_missing(value):
         raise InputError(f"{place}: the label is missing; leave the row out, as data.dropna() does")
     if value in (float("inf"), float("-inf")):
@@ -369,7 +361,7 @@ def answers_of(texts: Any, starts: Any, place: str) -> list[dict[str, Any]]:
             f"{place}: {len(texts)} texts of answers, and for their beginnings {described(starts)}"
         )
     return [
-        {"text": text_cell(text, place), "answer_start": _whole(_plain_list(start, place), place)}
+        {"text": text_of(text, place), "answer_start": _whole(_plain_list(start, place), place)}
         for text, start in zip(texts, starts)
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from nystrom.errors import InputError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -72,19 +74,20 @@ def is_mapping(values: Any) -> bool:
 
 
 def text_of(value: Any, place: str) -> str:
-    """The text. Throws a TypeError, or a ValueError for half a character, that names `place`."""
+    """The text. Throws a TypeError, or an InputError for half a character or NUL, that names
+    `place`."""
     if not isinstance(value, str):
         raise TypeError(f"{place}: got {described(value)}, expected a str; {remedy_of(value)}")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        from nystrom.errors import InputError
-
         raise InputError(
             f"{place}: is no Unicode text: character {error.start} is half a surrogate pair; read "
             "the file with encoding='utf-8', or replace it: "
             "text.encode('utf-8', 'replace').decode()"
         ) from None
+    if "\0" in value:
+        raise InputError(f"{place}: the text holds the character NUL; remove it")
     return value
 
 
@@ -97,8 +100,6 @@ def is_missing(value: Any) -> bool:
 def require_no_mask(value: Any) -> None:
     """Throws an InputError for a masked array."""
     if hasattr(value, "mask") and hasattr(value, "filled"):
-        from nystrom.errors import InputError
-
         raise InputError(
             "a masked array would lose its mask; pass array.filled(…), and the mask by itself"
         )

@@ -245,6 +245,16 @@ def test_an_input_error_is_a_value_error():
     assert issubclass(nystrom.Interrupted, KeyboardInterrupt)
 
 
+def test_texts_hold_no_nul(model, classifier):
+    for call in (
+        lambda: model.encode(["the sea", "a\0b"]),
+        lambda: model.tokenizer(["the sea", "a\0b"]),
+        lambda: nystrom.load(classifier).predict(["the sea", "a\0b"]),
+    ):
+        with pytest.raises(nystrom.InputError, match=r"texts\[1\]: the text holds the character NUL"):
+            call()
+
+
 def test_padding_does_not_cut(model):
     text = "the sea was calm and old ships sailed home"
     options = {"padding": "max_length", "truncation": False}
