@@ -131,8 +131,8 @@ def search(
     with row, score and text; for several queries a list of such lists.
 
     `corpus` are texts: an iterable, a table with the column `text`, or the path of a file. Or they
-    are vectors that Model.encode made: an array [rows, width], or the path of a .npy, .safetensors
-    or .jsonl. `texts` are then their texts, in the same forms. `vectors` is the column of a table
+    are vectors that Model.encode made: an array [rows, width], a list of its rows, or the path of a
+    .npy, .safetensors or .jsonl. `texts` are then their texts, in the same forms. `vectors` is the column of a table
     that holds the vector of each text.
     """
     asked = texts_of(queries, "queries")
@@ -150,7 +150,7 @@ def search(
 
             rows = list(rows_of(corpus, "corpus", [columns["text"], vectors]))
             texts, corpus = [row[0] for row in rows], _array([row[1] for row in rows])
-        if getattr(corpus, "ndim", 0) == 2 and not hasattr(corpus, "columns"):
+        if _are_vectors(corpus):
             import numpy
 
             file = os.path.join(given_data.folder, "corpus.npy")
@@ -158,7 +158,8 @@ def search(
         else:
             file = _file(corpus, "corpus", columns, given_data)
         if texts is not None:
-            flags["texts"] = _file(texts, "texts", columns, given_data)
+            name = "texts" if vectors is None else "corpus"
+            flags["texts"] = _file(texts, name, columns, given_data)
         flags |= {"top_k": top_k, "pooling": pooling, "dimensions": dimensions,
                   "batch": batch_size, "quiet": quiet}  # fmt: skip
         from nystrom._program import run
@@ -392,6 +393,15 @@ def _file(given: Any, name: str, columns: dict[str, Any], data: GivenData) -> st
     return files[0]
 
 
+def _are_vectors(corpus: Any) -> bool:
+    """Whether it is an array [rows, width], or a list of its rows."""
+    if isinstance(corpus, list) and corpus:
+        row = corpus[0]
+        numbers = isinstance(row, list) and bool(row) and isinstance(row[0], float)
+        return numbers or getattr(row, "ndim", 0) == 1
+    return getattr(corpus, "ndim", 0) == 2 and not hasattr(corpus, "columns")
+
+
 def _array(vectors: Any) -> Any:
     """Vectors as an array [rows, width]."""
     import numpy
@@ -401,13 +411,17 @@ def _array(vectors: Any) -> Any:
     try:
         if numpy.iscomplexobj(vectors):
             raise InputError("corpus: its vectors are complex; expected real numbers")
-        result = numpy.ascontiguousarray(vectors, dtype=numpy.float32)
+        with numpy.errstate(over="ignore"):
+            result = numpy.ascontiguousarray(vectors, dtype=numpy.float32)
     except InputError:
         raise
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"corpus: its vectors are no array [rows, width]: {error}") from None
     if result.ndim != 2:
         raise InputError(f"corpus: vectors of the shape {result.shape}; expected [rows, width]")
+    for row, column in numpy.argwhere(~numpy.isfinite(result))[:1]:
+        fault = "is too large for f32" if numpy.isfinite(vectors[row][column]) else "is not finite"
+        raise InputError(f"corpus: number {column} of vector {row} {fault}")
     return result
 
 

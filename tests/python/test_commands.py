@@ -181,6 +181,21 @@ def test_texts_are_searched(model, trained, program, tmp_path):
     assert nystrom.search(model, CORPUS, []) == []
 
 
+def test_vectors_may_be_a_list(model):
+    vectors = model.encode(CORPUS)
+    found = nystrom.search(model, vectors, CORPUS[:2])
+    assert nystrom.search(model, list(vectors), CORPUS[:2]) == found
+    assert nystrom.search(model, vectors.tolist(), CORPUS[:2]) == found
+    wrong = vectors.astype(float)
+    for value, message in ((1e300, "is too large for f32"), (np.nan, "is not finite")):
+        wrong[3, 5] = value
+        with pytest.raises(nystrom.InputError, match=f"corpus: number 5 of vector 3 {message}"):
+            nystrom.search(model, wrong, "the sea")
+    rows = {"text": [*CORPUS[:3], None], "vector": list(vectors[:4])}
+    with pytest.raises(TypeError, match="corpus, row 3: got None"):
+        nystrom.search(model, rows, "the sea", vectors="vector")
+
+
 def test_a_text_may_name_a_temporary_folder(model):
     text = "see /tmp/nystrom-build/log and /tmp/nystrom-call-other/log"
     assert nystrom.search(model, [text, "ships"], "ships", top_k=2)[1]["text"] == text
