@@ -140,7 +140,7 @@ class LoadedModel {
       counts.add(predictions.counts);
     };
     const auto tell = [&] { warn_of_losses(*options.kind, counts, length, log); };
-    if (options.kind == TaskKind::features || holds_images(options.format)) {
+    if (reads_files()) {
       for (std::size_t i = 0; i < texts.size(); ++i) {
         require_input(!pairs[i] && choices[i].empty(),
                       "'{}': the file's samples have no pair and no choices; leave them out",
@@ -228,6 +228,12 @@ class LoadedModel {
     return kind ? std::optional<std::string>(enum_name(*kind)) : std::nullopt;
   }
 
+  /// Whether the inputs of its task are files, of features or images, and not texts.
+  bool reads_files() const {
+    return task_of(folder_.config) == TaskKind::features ||
+           holds_images(task_.settings.task.format);
+  }
+
   /// The names of the classes; empty for other outputs.
   Strings labels() const {
     const auto kind = task_of(folder_.config);
@@ -292,6 +298,7 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("tokenizer", &LoadedModel::tokenizer)
       .def_prop_ro("max_length", &LoadedModel::trained_length)
       .def_prop_ro("kind", &LoadedModel::kind)
+      .def_prop_ro("reads_files", &LoadedModel::reads_files)
       .def_prop_ro("labels", &LoadedModel::labels)
       .def_prop_ro("num_parameters",
                    [](const LoadedModel& model) { return model.parameters().count(); })

@@ -251,14 +251,16 @@ class Model(_Predicts["P"]):
         Classes are a list of dicts with label and score; values {"value": …}; entities, answers
         and choices have their own fields. `pairs` are second texts, or the texts that answer
         questions; `choices` are the choices of each text. For a single text all three are single:
-        predict("Who built it?", "The bridge was built by Brunel."). A task of features takes names
-        of files, and gives a list with an entry for each of their samples.
+        predict("Who built it?", "The bridge was built by Brunel."). A task of features or images
+        takes the paths of files, and gives a list with an entry for each of their samples.
 
         top_k None: all classes. Where a text has any number of labels, it has those whose score is
         at least `threshold`, whatever top_k is; None: task.threshold of the training. A text of
         more tokens than the model reads gives a warning, and without `truncate` an error. progress:
         a bar of tqdm, or lines where that is not installed.
         """
+        if self._core.reads_files:
+            texts = _names_of_files(texts)
         single = isinstance(texts, str)
         if pairs is not None and single is not isinstance(pairs, str):
             form, other = ("one text", "one text") if single else ("a list", "one")
@@ -288,7 +290,7 @@ class Model(_Predicts["P"]):
         results = self._predict(
             given, given_pairs, given_choices, (top_k, threshold), batch_size, truncate, progress
         )
-        return results[0] if single and self._core.kind != "features" else results
+        return results[0] if single and not self._core.reads_files else results
 
     def predict_proba(
         self,
@@ -300,13 +302,13 @@ class Model(_Predicts["P"]):
         progress: bool = False,
     ) -> NDArray[np.float64]:
         """The probabilities of a classifier: [texts, classes], or [classes] for a single text; of
-        files of features [samples, classes]. The columns are in the order of `labels`. Those of
+        files of features or images [samples, classes]. The columns are in the order of `labels`. Those of
         labels that exclude each other add up to 1."""
         import numpy
 
         if not self._labels or self._core.kind not in ("classification", "features"):
             raise InputError(f"{self.path}: does not classify texts, and has no probabilities")
-        single = isinstance(texts, str) and self._core.kind != "features"
+        single = isinstance(texts, str) and not self._core.reads_files
         every = 0.0 if self.config.get("problem_type") == "multi_label_classification" else None
         found: Any = self.predict(
             texts,
@@ -489,6 +491,16 @@ def _in_parts(
             end = min(begin + size, count)
             yield work(begin, end)
             advance(end - begin)
+
+
+def _names_of_files(files: Any) -> Any:
+    """Paths as texts; other values as they are, which texts_of judges."""
+
+    def name(file: Any) -> Any:
+        return os.fspath(file) if isinstance(file, os.PathLike) else file
+
+    one = isinstance(files, (str, os.PathLike))
+    return name(files) if one else [name(each) for each in several(files, "texts")]
 
 
 def _mark_of(path: str) -> Any:

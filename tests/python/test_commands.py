@@ -119,6 +119,10 @@ def test_files_of_features_have_a_result_for_each_sample(tmp_path):
     assert len(model.predict(many)) == 8 and model.predict(one) == model.predict([one])
     assert model.predict([one, many, one]) == [*model.predict(one), *model.predict(many),
                                                *model.predict(one)]  # fmt: skip
+    paths = [tmp_path / "one.h5", tmp_path / "many.h5"]
+    assert model.predict(paths) == model.predict([one, many])
+    assert model.predict(paths[1]) == model.predict(many)
+    assert model.predict([]) == [] and model.predict_proba([]).shape == (0, 3)
     for more in ({"pairs": "x"}, {"choices": ["x", "y"]}):
         with pytest.raises(nystrom.InputError, match="the file's samples have no pair"):
             model.predict(one, **more)
@@ -141,6 +145,7 @@ def test_files_of_images_are_read(tmp_path):
     }
     model = nystrom.finetune(config, run_dir=str(tmp_path / "run"), quiet=True).load()
     assert model.predict_proba([str(images), str(images)]).shape == (6, 10)
+    assert model.predict_proba(images).shape == (3, 10) and len(model.predict(str(images))) == 3
     with pytest.raises(nystrom.InputError, match="matches no file"):
         model.predict("no name of a file")
 
