@@ -128,6 +128,12 @@ class GivenData:
     def _in_rows(self, message: str) -> str:
         """A message that names rows as the caller gave them, and not by the lines of a file."""
         folder = re.escape(f"{self.folder}/")
+        if self._written and "holds a run with other settings" in message:
+            files = r"((?:task|data)\.(?:train|validation)) \(\[.*?\)(?=[,;] )"
+            message = re.sub(files, r"\1 (other data)", message)
+            message = re.sub(r" \(where files have moved.*?\)", "", message)
+        undo = "or undo the changes"
+        message = message.replace(undo, f"overwrite=True to replace that run, {undo}")
         return re.sub(
             rf"(?:{folder})?(rows-[0-9a-f]{{16}})/rows(?:-\d+)?\.jsonl(?::(\d+))?",
             lambda place: (

@@ -229,12 +229,16 @@ def test_a_run_goes_on_with_the_same_data_alone(task):
             raise LookupError
 
     with pytest.raises(LookupError):
-        nystrom.finetune(task, train=ROWS, validation=ROWS, on_step=stop, quiet=True)
-    with pytest.raises(nystrom.InputError, match="holds a run with other settings.*task.train"):
-        nystrom.finetune(task, train=ROWS[1:], validation=ROWS, quiet=True)
+        nystrom.finetune(task, train=ROWS, validation=ROWS[:30], on_step=stop, quiet=True)
+    changed = (
+        r"holds a run with other settings; changed: task.train \(other data\); "
+        "choose another run_dir, overwrite=True to replace that run, or undo the changes$"
+    )
+    with pytest.raises(nystrom.InputError, match=changed):
+        nystrom.finetune(task, train=ROWS[1:], validation=ROWS[:30], quiet=True)
     steps = []
     nystrom.finetune(
-        task, train=as_dicts(), validation=iter(ROWS), quiet=True,
+        task, train=as_dicts(), validation=iter(ROWS[:30]), quiet=True,
         on_step=lambda step: steps.append(step.step),
     )  # fmt: skip
     assert steps == [2]
