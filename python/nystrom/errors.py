@@ -17,7 +17,8 @@ _option = (
     r"(?P<kept>'[^'\n]*'|nystrom [a-z]+ (?!--help)[^,;()\n]*)"  # quoted values, whole commands
     r"|nystrom (?P<help>[a-z]+) --help"
     r"|(?<![\w./-])--set (?P<section>\w+)(?:\.(?P<key>[\w.]+)="
-    r'(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]\n]*\]|[^\s;,)]*[^\s;,):]))?'
+    r'(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]\n]*\]|\{(?:[^{}\n]|\{[^{}\n]*\})*\}'
+    r"|[^\s;,)]*[^\s;,):]))?"
     r"|(?<![\w./-])--(?P<flag>[a-z][a-z-]*)(?: [A-Z]+\b)?"
 )
 _constants = {"true": "True", "false": "False", "null": "None"}

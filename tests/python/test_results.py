@@ -424,6 +424,8 @@ def test_messages_are_in_the_words_of_python(classes):
     assert words("--set task.columns.pair=null") == "task={'columns': {'pair': None}}"
     assert words("--set a.b=-1.5e-3, or") == "a={'b': -1.5e-3}, or"
     assert words('--set training={"a": 1}: unknown') == 'training={"a": 1}: unknown'
+    nested = '{"0": {"a": 1}, "30": 2}'
+    assert words(f"--set a.b={nested}: x") == f"a={{'b': {nested}}}: x"
     assert words("models--a--set: no such folder") == "models--a--set: no such folder"
     assert words("see nystrom search --help") == "see help(nystrom.search)"
     assert (
