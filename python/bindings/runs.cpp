@@ -150,6 +150,10 @@ nb::dict plan_of(const std::string& config, bool is_text, const std::vector<std:
   plan["run_dir"] = options.run_dir;
   plan["cache"] = options.data.cache;
   plan["text_column"] = options.data.text_column;
+  nb::dict models;  // that the run reads, by their options
+  if (options.start.from) models["model.from"] = *options.start.from;
+  if (options.distillation.teacher) models["distillation.teacher"] = *options.distillation.teacher;
+  plan["models"] = models;
   if (task) add_columns(plan, options.task);
   return plan;
 }

@@ -350,6 +350,8 @@ def _place(
         plan["run_dir"] = _new_folder("runs/finetuned" if task else plan["run_dir"])
         place = [f"run_dir={text_of(plan['run_dir'])}"]
     _end_killed(plan["run_dir"])
+    if overwrite:
+        _require_other_models(plan)
     earlier = _put_aside(plan["run_dir"]) if overwrite and not unnamed else None
     try:
         with GivenData(plan["cache"]) as data:
@@ -377,6 +379,17 @@ def _new_folder(default: str) -> str:
 
 _written = ["checkpoints", "config.yaml", "metrics.jsonl", "fill-masks.jsonl", "log.txt"]
 _written += [LABEL_TYPES, "report.html", "test.json", ".waiting", "events.out.tfevents.*"]
+
+
+def _require_other_models(plan: dict[str, Any]) -> None:
+    """Throws an InputError where the run reads a model of the one that it replaces."""
+    run = os.path.realpath(plan["run_dir"])
+    for option, path in plan["models"].items():
+        if os.path.relpath(os.path.realpath(path), run).split("/")[0] in (".", "checkpoints"):
+            raise InputError(
+                f"{option}: '{path}' is of the run that overwrite=True replaces; give another "
+                "run_dir"
+            )
 
 
 def _checkpoints(run_dir: str) -> set[str]:

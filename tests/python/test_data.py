@@ -1138,6 +1138,10 @@ def test_a_refused_run_overwrites_nothing(task):
             )
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     assert [path.name for path in run.parent.glob("run*")] == ["run"]
+    for place in (run, nystrom.load(run).path):
+        task["model"] = {"from": place}
+        with pytest.raises(nystrom.InputError, match="model.from: .* is of the run that overwrite=T"):
+            nystrom.finetune(task, train=ROWS, validation=ROWS, overwrite=True)
 
 
 def test_a_refused_run_leaves_the_types_of_labels(task):
