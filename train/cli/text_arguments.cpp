@@ -32,6 +32,24 @@ bool looks_like_path(const std::string& word) {
   return word.find_first_of(" \t\n") == word.npos && word.find_first_of("/*") != word.npos;
 }
 
+/// Whether the format that the training or --config names reads a file of this name: files of the
+/// training end so, or the format is one of tables between characters, or one of JSON, as the
+/// ending is. A recipe's format is that of its own files.
+bool keeps_format(const TaskConfig& task, const std::string& file) {
+  if (!task.format) return false;
+  const std::string ending = name_ending(file);
+  const auto ends_so = [&](const std::string& name) { return name_ending(name) == ending; };
+  if (std::ranges::any_of(task.train, ends_so) || std::ranges::any_of(task.validation, ends_so))
+    return true;
+  const auto table = table_format_of(file);
+  if (!table || task.recipe) return false;
+  using enum TaskFormat;
+  const TaskFormat format = *task.format;
+  return *table == TableFormat::jsonl || *table == TableFormat::json
+             ? format == jsonl || format == json || format == squad
+             : format == tsv || format == csv;
+}
+
 }  // namespace
 
 std::string shown(const std::string& text) { return printable(text, std::string::npos); }
@@ -84,7 +102,7 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
     return task;
   }
   refuse_folder(file, "--document reads each file in it as one text");
-  if (holds_images(task.format)) return task;
+  if (holds_images(task.format) || keeps_format(task, file)) return task;
   const std::string ending = name_ending(file);
   if (table_format_of(file) || ending == ".conll" || ending == ".conllu")
     task.format.reset();

@@ -36,9 +36,10 @@ void refuse_folder(const std::string& path, const std::string& why);
 void refuse_format_beside(bool document);
 
 /// The task with the format of a file or folder to read. With --document, and for a model that was
-/// trained on documents, each file is one text. Otherwise the file's extension decides; with other
-/// extensions the task's own format, else one text per line. An override of task.format has
-/// precedence.
+/// trained on documents, each file is one text. Otherwise the task's own format decides, where the
+/// training's files end as this one or the format is of the same family (tsv and csv; jsonl, json
+/// and squad); else the file's ending; with other endings the task's own format, else one text per
+/// line. An override of task.format has precedence.
 TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
                         TaskConfig task, const std::string& file);
 
