@@ -52,11 +52,12 @@ void refuse_masks(const std::vector<std::string>& arrays, bool bag) {
   }
 }
 
-FeatureFile::FeatureFile(std::filesystem::path file)
+FeatureFile::FeatureFile(std::filesystem::path file, bool targets)
     : path_(std::move(file)), file_(open(path_)), features_(find_features()) {
   lengths_ = whole_column("lengths", 1, steps());
   if (lengths_.empty())
     with_context(printable_path(path_), [&] { refuse_masks(file_.names(), false); });
+  if (!targets) return;
   labels_ = whole_column("labels", 0, largest_class - 1);
   values_ = column("values", false);
   const std::string name = printable_path(path_);

@@ -31,17 +31,17 @@ inline constexpr float max_feature = 1e15F;
 class FeatureFile {
  public:
   /// Throws an InputError that names the file when it has another form. Having both `labels` and
-  /// `values` is an error.
-  explicit FeatureFile(std::filesystem::path file);
+  /// `values` is an error. Neither is read without `targets`, for predictions.
+  explicit FeatureFile(std::filesystem::path file, bool targets = true);
 
   std::int64_t samples() const { return features_.shape()[0]; }
   std::int64_t steps() const { return features_.shape()[1]; }
   std::int64_t width() const { return features_.shape()[2]; }
   /// The number of valid steps of a sample.
   std::int64_t length(std::int64_t sample) const;
-  /// The labels of all samples; empty if the file has none.
+  /// The labels of all samples; empty if the file has none, or they are not read.
   const std::vector<std::int64_t>& labels() const { return labels_; }
-  /// The values of all samples; empty if the file has none.
+  /// The values of all samples; empty if the file has none, or they are not read.
   const std::vector<double>& values() const { return values_; }
   const std::filesystem::path& path() const { return path_; }
 

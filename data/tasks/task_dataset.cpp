@@ -79,7 +79,7 @@ TaskDataset TaskDataset::from(const TaskEncoder& encoder, const std::vector<Exam
 
 void TaskDataset::add_file(const std::filesystem::path& path, Labelled labelled,
                            std::int64_t sequence_length, const std::function<bool()>& takes_next) {
-  FeatureFile file(path);
+  FeatureFile file(path, labelled != Labelled::optional);
   const std::string name = printable_path(path);
   const TaskTarget found = labelled == Labelled::for_parts ? TaskTarget::none
                            : !file.labels().empty()        ? TaskTarget::classes

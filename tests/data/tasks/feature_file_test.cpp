@@ -246,6 +246,18 @@ TEST_F(FeatureFiles, NumberTheirClasses) {
             "DIR/a.h5: labels[0] is 3, but there are 3 labels, numbered from 0");
 }
 
+TEST_F(FeatureFiles, PredictionsNeedNoRightTargets) {
+  ArrayFile(folder_ / "a.h5")
+      .add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12))
+      .add("labels", H5T_STD_I32LE, {2}, {-1, 7})
+      .add("values", H5T_IEEE_F64LE, {2}, {NAN, 0});
+  const TaskDataset data = TaskDataset::read_features(resolve_task({.kind = TaskKind::features}),
+                                                      {(folder_ / "a.h5").string()},
+                                                      Labelled::optional, numbered_labels(3), 8);
+  EXPECT_EQ(data.target(), TaskTarget::none);
+  EXPECT_EQ(data.size(), 2);
+}
+
 TEST_F(FeatureFiles, ChunksThatWereNeverWrittenAreZeros) {
   {
     const ArrayFile writer(folder_ / "a.h5");
