@@ -56,12 +56,15 @@ TaskScores label_set_scores(const LabelSets& sets) {
 
 using Tags = std::vector<std::vector<std::string>>;
 
+/// The right tags; empty for words without a token, which no metric counts.
 Tags true_tags(const TaskDataset& data) {
   Tags truth;
   for (std::int64_t i = 0; i < data.size(); ++i) {
+    const EncodedSample& sample = data.sample(i);
     truth.emplace_back();
-    for (const std::int64_t label : data.sample(i).labels)
-      truth.back().push_back(data.labels().name(label));
+    for (std::size_t word = 0; word < sample.labels.size(); ++word)
+      truth.back().push_back(
+          sample.word_starts[word] == no_token ? "" : data.labels().name(sample.labels[word]));
   }
   return truth;
 }
@@ -170,11 +173,14 @@ TaskScores scores_of_constant(const TaskDataset& data) {
   }
   if (data.target() == TaskTarget::word_classes) {
     std::vector<std::int64_t> labels;
-    for (std::int64_t i = 0; i < data.size(); ++i)
-      std::ranges::copy(data.sample(i).labels, std::back_inserter(labels));
     Tags tags = true_tags(data);
+    for (const auto& sentence : tags)
+      for (const std::string& tag : sentence)
+        if (!tag.empty()) labels.push_back(data.labels().find(tag));
+    const std::string constant = data.labels().name(most_frequent(labels));
     for (auto& sentence : tags)
-      std::ranges::fill(sentence, data.labels().name(most_frequent(labels)));
+      for (std::string& tag : sentence)
+        if (!tag.empty()) tag = constant;
     return word_scores(data, tags);
   }
   if (data.target() == TaskTarget::span)
@@ -247,6 +253,7 @@ TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset)
   for (std::int64_t i = 0; i < data_->size(); ++i)
     require(data_->sample(i).labelled, "TaskScorer: sample {} has no label", i);
   deciding_metric(*data_);
+  require_targets(*data_, "the data");
 }
 
 void TaskScorer::add(SampleOutputs outputs) {
@@ -408,6 +415,15 @@ void require_fine_values(const TaskDataset& data, DType dtype) {
     require_finer(rounding_of(mean, dtype), 0.1, name_of(dtype), ", or set training.dtype: f32");
 }
 
+void require_targets(const TaskDataset& data, const std::string& name) {
+  bool some = data.target() != TaskTarget::word_classes;
+  for (std::int64_t i = 0; i < data.size() && !some; ++i)
+    some = std::ranges::any_of(data.sample(i).word_starts,
+                               [](std::int64_t start) { return start >= 0; });
+  require_input(some, "no word of {} has a token; correct the words, or choose another tokenizer",
+                name);
+}
+
 void require_decidable(const TaskDataset& data, TaskMetric metric, const std::string& name) {
   if (metric == TaskMetric::pearson || metric == TaskMetric::spearman)
     return require_different_values(of_examples(data, &EncodedSample::value), metric, name);
@@ -422,7 +438,8 @@ void require_decidable(const TaskDataset& data, TaskMetric metric, const std::st
   if (data.target() == TaskTarget::word_classes && metric == TaskMetric::f1) {
     bool entity = false;
     for (const std::vector<std::string>& tags : true_tags(data))
-      entity |= std::ranges::any_of(tags, [](const std::string& tag) { return tag != "O"; });
+      entity |= std::ranges::any_of(
+          tags, [](const std::string& tag) { return !tag.empty() && tag != "O"; });
     require_some(entity, "an entity", "none");
   }
   if (data.target() == TaskTarget::label_set && metric != TaskMetric::exact_match &&

@@ -58,7 +58,7 @@ std::vector<SampleOutputs> outputs_by_sample(const TaskDataset& data,
 class TaskScorer {
  public:
   /// The data set must be labelled, and keep examples if it has questions. Throws an InputError
-  /// when task.metric does not fit.
+  /// when task.metric does not fit, and that of require_targets.
   explicit TaskScorer(std::shared_ptr<const TaskDataset> dataset);
 
   /// Adds the outputs for a sample.
@@ -78,8 +78,9 @@ class TaskScorer {
 };
 
 /// The metrics of the best prediction that ignores the input: the most frequent label of the data
-/// (of a word; of a choice), the most frequent labels of a text, the mean of its values, or no
-/// answer. Correlations are 0. The data must be labelled, and keep examples if it has questions.
+/// (of a word with a token; of a choice), the most frequent labels of a text, the mean of its
+/// values, or no answer. Correlations are 0. The data must be labelled, and keep examples if it has
+/// questions.
 TaskScores constant_scores(const TaskDataset& data);
 
 /// What constant_scores predicts, for messages: "the most frequent label".
@@ -92,6 +93,9 @@ double constant_loss(const TaskDataset& data);
 /// The decisive metric: task.metric, or the default. Throws an InputError when it does not fit.
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
+/// Throws an InputError for words of which none has a token: there is nothing to learn or measure.
+/// `name` is that of the data, for the message: "the training data".
+void require_targets(const TaskDataset& data, const std::string& name);
 /// Throws an InputError when `metric` is undefined or constant on the data, whatever a model
 /// predicts: without some label, without an entity, or with equal values. `name` is that of the
 /// data, for the message.

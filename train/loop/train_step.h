@@ -78,7 +78,8 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Batch> batches,
 /// The sums of `own` numbers over the processes of a step.
 std::vector<double> sum_over_processes(const StepOptions& options, const std::vector<double>& own);
 
-/// The result of a step none of whose tokens can be masked, in any process.
+/// The result of a step without anything to predict, in any process: none of its tokens can be
+/// masked, or none of its words has a token.
 StepResult step_without_targets();
 
 /// Runs optimizer_step with the masked-LM loss, normalised by the number of masked tokens in all

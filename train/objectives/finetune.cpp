@@ -63,6 +63,7 @@ class TaskObjective : public Objective {
   StepResult step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::vector<Batch> batches = loader_->next();
     const auto targets = static_cast<double>(loader_->step_targets());
+    if (targets == 0) return step_without_targets();
     const auto loss = [&](std::size_t part, RunContext run) {
       run.logits_only = true;
       const Batch batch = loader_->whole(batches[part]);
@@ -277,6 +278,8 @@ PreparedTask prepare_task(const RunSpec& spec) {
                 "task.validation: its files hold {}, those of task.train {}; give both the same",
                 held(*run.validation), held(*run.train));
   const auto choices = [](const TaskDataset& dataset) { return dataset.sample(0).rows.size(); };
+  require_targets(*run.train, "the training data");
+  require_targets(*run.validation, "the validation data");
   require_decidable(*run.validation, *config.task.metric, "validation");
   require_fine_values(*run.train, config.training.dtype);
   require_input(

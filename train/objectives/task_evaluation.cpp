@@ -119,7 +119,7 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
     score_outputs(numbers.subspan(2), scorer);
     if (progress) progress((batch + 1) * dataset->size() / batches);
   });
-  if (targets > 0) result.loss /= targets;
+  result.loss /= targets;
   require_finite(std::span(&result.loss, 1));
   result.scores = scorer.scores(result.loss);
   return result;

@@ -197,6 +197,20 @@ TEST(TaskScorer, WordsThatWereCutOffCountAsOutside) {
   EXPECT_NEAR(scores.values[3].second, 2.0 / 3, 1e-12);
 }
 
+TEST(TaskScorer, WordsWithoutATokenCountForNoBaseline) {
+  TaskConfig task = task_of(TaskKind::tokens);
+  task.metric = TaskMetric::accuracy;
+  const auto data_of = [&](const std::vector<std::string>& words) {
+    const Example example{.words = words, .labels = {"B-X", "O", "O", "B-Y"}, .labelled = true};
+    return dataset_of(task, {example}, {"O", "B-X", "B-Y"});
+  };
+  EXPECT_EQ(constant_scores(data_of({"a", " ", " ", "b"})).decisive, 0.5);
+  EXPECT_EQ(message_of([&] {
+              require_targets(data_of({" ", " ", " ", " "}), "the data");
+            }),
+            "no word of the data has a token; correct the words, or choose another tokenizer");
+}
+
 TEST(TaskScorer, QuestionsOverTheirWindows) {
   Example example{
       .text = "q", .pair = "abcdefghijklm no", .answers = {{"no", 14}}, .labelled = true};
