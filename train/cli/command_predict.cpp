@@ -222,8 +222,10 @@ std::string rendered(const Example& example, const Prediction& prediction) {
   if (prediction.value) return result + fmt::format("\n  {:.6g}", *prediction.value);
   if (prediction.guesses.empty() && example.words.empty()) result += "\n  (no label)";
   for (const Guess& guess : prediction.guesses) {
-    result += fmt::format("\n  {:.4f}  {}", guess.score,
-                          guess.label.empty() ? "(no answer)" : shown(guess.label));
+    result += guess.label.empty() && !example.words.empty()
+                  ? "\n  (no label)"
+                  : fmt::format("\n  {:.4f}  {}", guess.score,
+                                guess.label.empty() ? "(no answer)" : shown(guess.label));
     if (!guess.word.empty()) result += "  " + shown(guess.word);
     if (guess.place) result += fmt::format("  [{}, {})", guess.place->begin, guess.place->end);
   }

@@ -107,9 +107,8 @@ class Predictor {
     std::vector<Guess> guesses;
     if (!entities_) {
       for (std::size_t i = 0; i < example.words.size(); ++i) {
-        if (predicted[i].label >= 0)
-          guesses.push_back(
-              {labels.name(predicted[i].label), predicted[i].probability, example.words[i], i});
+        const auto& [label, probability] = predicted[i];
+        guesses.push_back({label < 0 ? "" : labels.name(label), probability, example.words[i], i});
       }
       return guesses;
     }
@@ -213,7 +212,10 @@ std::string prediction_json(const TaskModel& task, const Prediction& prediction)
   Json list = Json::array();
   for (const Guess& guess : prediction.guesses) {
     Json object = {{name, guess.label}, {"score", guess.score}};
-    if (kind == TaskKind::tokens) object["word"] = guess.word;
+    if (kind == TaskKind::tokens) {
+      if (guess.label.empty()) object = {{name, nullptr}, {"score", nullptr}};
+      object["word"] = guess.word;
+    }
     if (guess.place) {
       object["start"] = guess.place->begin;
       object["end"] = guess.place->end;

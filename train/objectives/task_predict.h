@@ -14,7 +14,8 @@ namespace nystrom {
 
 /// A predicted label, entity, answer or choice, and its probability.
 struct Guess {
-  /// A label, the type of an entity, or the text of an answer or a choice. Empty: no answer.
+  /// A label, the type of an entity, or the text of an answer or a choice. Empty: no answer; of a
+  /// word beyond the model's length, or without a token, no label.
   std::string label;
   double score = 0;       ///< the probability, from 0 to 1
   std::string word{};     ///< the labelled text, for entities and words
@@ -63,7 +64,8 @@ Predictions predict(const TaskModel& task, const std::vector<Example>& examples,
 /// A prediction as JSON, with the fields of Hugging Face's pipelines. A value is {value}. All
 /// others are lists. Items are {label, score} for classes, {answer, score, start, end} for
 /// questions and {choice, score} for choices. Entities are {entity_group, score, word, start, end};
-/// labels that are not entity tags are {label, score, word}.
+/// labels that are not entity tags are {label, score, word} for every word, with null for label and
+/// score of a word that has none.
 std::string prediction_json(const TaskModel& task, const Prediction& prediction);
 
 /// Writes the score of each row of the bag `file` (attention_map in nn/attention_map.h) into the

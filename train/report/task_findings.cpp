@@ -78,7 +78,8 @@ std::vector<JudgedExample> judge_words(const TaskModel& task,
   std::vector<JudgedExample> words;
   for (std::size_t i = 0; i < examples.size(); ++i)
     for (const Guess& guess : predictions.all[i].guesses)
-      if (const std::size_t at = guess.index; at < examples[i].labels.size())
+      if (const std::size_t at = guess.index;
+          at < examples[i].labels.size() && !guess.label.empty())
         words.push_back({text_of(examples[i], at), examples[i].labels[at], guess.label,
                          guess.label == examples[i].labels[at], guess.score});
   return words;
