@@ -365,7 +365,8 @@ void Run::step(const StopSignals& stop) {
 void Run::judge(const StepResult& result) {
   if (!result.has_targets)
     return log_.say(fmt::format(
-        "step {} skipped: none of its tokens can be masked, as all are unknown to the tokenizer",
+        "step {} skipped: none of its tokens can be masked, or none of its words has one, as the "
+        "tokenizer knows none",
         state_.step));
   auto& scale = state_.loss_scale;
   const bool overflow = result.skipped && scale && scale->explains_skip(result.loss);
