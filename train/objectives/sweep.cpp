@@ -214,15 +214,14 @@ void require_all_again(std::set<std::string> places, const std::vector<PlannedRu
       printable_path(sweep / "summary.json"), printable_path(*places.begin())));
 }
 
-/// A run of a sweep. One that diverges has no score, and the sweep goes on. Of several processes
-/// one alone may see it, which ends all.
+/// A run of a sweep. One that diverges has no score, and the sweep goes on. All processes see it in
+/// the same place, for they judge the same sums and weights.
 FinetuneResult finetune_or_diverge(const RunSpec& run, Log& log, Device device,
                                    Communicator& communicator, bool describe_data) {
   try {
     return with_context(printable_path(run.options.run_dir),
                         [&] { return finetune(run, log, device, communicator, describe_data); });
   } catch (const DivergedError& error) {
-    if (communicator.size() > 1) throw;
     log.warn(error.what());
     FinetuneResult diverged;
     if (run.options.task.metric) diverged.metric_name = enum_name(*run.options.task.metric);
