@@ -154,7 +154,8 @@ TaskFindings judge_texts(const TaskModel& task, const TaskDataset& dataset, std:
   if (tokens) {
     examples = judge_words(task, read);
   } else if (!*config.multi_label) {
-    const Predictions predictions = predict(task, read, {batch_size, 1});
+    // As many answers as in evaluations: with fewer, fewer pairs of tokens count for the first one.
+    const Predictions predictions = predict(task, read, {batch_size, default_answers});
     for (std::size_t i = 0; i < read.size(); ++i)
       examples.push_back(judged(read[i], predictions.all[i]));
   }

@@ -101,6 +101,29 @@ TEST_F(TaskStatistics, PredictsTheValidationFilesWithTheBestCheckpoint) {
               "The validation data are not judged: &#39;dev.tsv&#39; matches no file");
 }
 
+TEST_F(TaskStatistics, JudgesTheAnswersThatEvaluateMeasures) {
+  Words words(3, {"the", "sea", "was", "calm"});
+  std::string text;
+  for (int i = 0; i < 60; ++i) {
+    const std::string context = words.text(10, 20) + " sea";
+    const json answers = {{"text", json::array({"sea"})},
+                          {"answer_start", json::array({context.find("sea")})}};
+    text += json{{"question", "the old"}, {"context", context}, {"answers", answers}}.dump() + "\n";
+  }
+  const std::string file = (folder_ / "dev.jsonl").string();
+  write_bytes(file, text);
+  write_task_run("epochs: 1", "kind: questions, train: [" + file + "], validation: [" + file + "]");
+  train();
+  Log log(/*quiet=*/true);
+  const TaskFindings findings =
+      find_task_errors(read_run_history(folder_ / "run"), 100, cpu_device, log);
+  ASSERT_EQ(findings.judged, 60);
+  double right = 0;
+  for (const CalibrationBin& bin : findings.bins)
+    right += bin.accuracy * static_cast<double>(bin.count) / 60;
+  EXPECT_NEAR(right, measured("exact_match", file), 1e-9);
+}
+
 TEST_F(TaskStatistics, JudgesTheWordsOfSentences) {
   std::string text;
   for (int i = 0; i < 12; ++i) text += "the O\nsea B-PLACE\nwas O\ncalm O\n\n";
