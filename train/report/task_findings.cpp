@@ -166,12 +166,21 @@ TaskFindings judge_texts(const TaskModel& task, const TaskDataset& dataset, std:
   if (tokens) {
     findings.unit = "words";
     std::size_t words = 0;
-    for (const Example& example : read) words += example.labels.size();
-    if (words > examples.size())
+    std::ptrdiff_t cut = 0, silent = 0;
+    for (std::int64_t i = 0; i < std::ssize(read); ++i) {
+      const std::vector<std::int64_t>& starts = dataset.sample(i).word_starts;
+      words += starts.size();
+      cut += std::ranges::count(starts, cut_off);
+      silent += std::ranges::count(starts, no_token);
+    }
+    if (cut > 0)
       findings.notes.push_back(
           fmt::format("{} of {} words are beyond data.sequence_length: they are not judged here, "
                       "and the metrics count them as O.",
-                      words - examples.size(), words));
+                      cut, words));
+    if (silent > 0)
+      findings.notes.push_back(
+          fmt::format("{} of {} words have no token: nothing judges them.", silent, words));
   }
   if (std::ssize(read) < dataset.examples())
     findings.notes.push_back(
