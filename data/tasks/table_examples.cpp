@@ -14,6 +14,7 @@
 #include "data/tasks/word_cut.h"
 #include "data/text/line_reader.h"
 #include "data/text/row_lines.h"
+#include "data/text/table_cells.h"
 #include "data/text/words.h"
 
 namespace nystrom {
@@ -407,6 +408,20 @@ bool is_tagged_word(std::string_view line) {
   return blank != line.npos && is_entity_tag(line.substr(blank + 1));
 }
 
+/// What a file whose first line names the column of the texts holds in place of lines of text, for
+/// messages; empty for another line.
+std::string table_form(const TaskConfig& task, const std::string& line) {
+  for (const auto& [separator, format] : {std::pair('\t', "tsv"), {',', "csv"}}) {
+    const std::vector<std::string> cells = split_cells(line, separator);
+    if (cells.size() > 1 && std::ranges::find(cells, *named_columns(task).text) != cells.end())
+      return fmt::format(
+          "looks like a table, and each line is read as a text with all its columns; end its name "
+          "in .{0}, or set task.format to {0}",
+          format);
+  }
+  return "";
+}
+
 }  // namespace
 
 void name_options(const TaskColumns& columns, std::vector<WantedColumn>& wanted) {
@@ -436,7 +451,10 @@ void read_lines(const TaskConfig& task, const std::filesystem::path& file, Examp
     example.file = name;
     example.line = rows.lines.line();
     check_text(rows.line, example.place());
-    if (example.line == 1) first_form = other_form(rows.line);
+    if (example.line == 1) {
+      first_form = other_form(rows.line);
+      if (first_form.empty()) first_form = table_form(task, rows.line);
+    }
     tagged &= is_tagged_word(rows.line);
     example.text = std::move(rows.line);
     if (words) example.words = words_of(example.text, word_cut_of(task), example.place());
