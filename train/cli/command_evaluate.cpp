@@ -244,6 +244,11 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
   return evaluate_task(*task.model, dataset, options.batch, communicator, show);
 }
 
+/// A metric, which may be undefined.
+std::string figure(double value) {
+  return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
+}
+
 /// The figures of each class, a line each.
 void print_classes(const TaskDataset& data, const TaskScores& scores) {
   constexpr std::size_t most = 30;
@@ -254,9 +259,10 @@ void print_classes(const TaskDataset& data, const TaskScores& scores) {
   fmt::print("{:<{}}  examples  precision   recall       f1      auc\n", "label", width);
   for (std::size_t i = 0; i < scores.classes.size(); ++i) {
     const ClassFigures& figures = scores.classes[i];
-    fmt::print("{:<{}}  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>7.4f}\n",
+    fmt::print("{:<{}}  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>7}\n",
                printable(data.labels().names()[i], 40), width, figures.support,
-               figures.score.precision, figures.score.recall, figures.score.f1, figures.auc);
+               figures.score.precision, figures.score.recall, figures.score.f1,
+               figure(figures.auc));
   }
 }
 
@@ -285,11 +291,11 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   std::size_t width = 14;
   for (const auto& [name, value] : result.scores.values) width = std::max(width, name.size() + 2);
   for (const auto& [name, value] : result.scores.values)
-    fmt::print("{:<{}}{:>8.4f}\n", name, width, value);
+    fmt::print("{:<{}}{:>8}\n", name, width, figure(value));
   fmt::print("{:<{}}{:>8.4f}\n", "loss", width, result.loss);
   print_classes(*dataset, result.scores);
-  fmt::print("always {}: {} {:.4f}\n", constant_prediction(dataset->target()), baseline.metric,
-             baseline.decisive);
+  fmt::print("always {}: {} {}\n", constant_prediction(dataset->target()), baseline.metric,
+             figure(baseline.decisive));
 }
 
 // ---- Vectors of texts ---------------------------------------------------------------------------
@@ -306,7 +312,7 @@ void print(const VectorScores& result, bool json) {
   for (const auto& [name, value] : result.counts)
     words.push_back(fmt::format("{} {}", value, name));
   fmt::print("{}\n", fmt::join(words, ", "));
-  for (const auto& [name, value] : result.scores) fmt::print("{:<14}{:>8.4f}\n", name, value);
+  for (const auto& [name, value] : result.scores) fmt::print("{:<14}{:>8}\n", name, figure(value));
 }
 
 /// A checksum of the files that patterns match.

@@ -437,8 +437,10 @@ RunResult Run::train() {
   save();
   communicator_.barrier();
   if (stalled())
-    log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s",
-                         *patience, data_.metric_name, state_.best_step));
+    log_.say(fmt::format("stopped early: {} evaluations {}", *patience,
+                         state_.best() ? fmt::format("without a better {} than step {}'s",
+                                                     data_.metric_name, state_.best_step)
+                                       : "in which " + data_.metric_name + " is undefined"));
   RunResult reached = result();
   reached.interrupted = !stalled() && (state_.step < steps_ || evaluation_due());
   return reached;

@@ -29,7 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* pairs_settings = "config_sentence_transformers.json";
 
-/// The best run of the sweep whose summary.json `folder` holds; nothing if it is no sweep.
+/// The best run of the sweep whose summary.json `folder` holds; nothing if it is no sweep. Throws
+/// an InputError for a sweep without one.
 std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
   if (!fs::exists(folder / "summary.json")) return std::nullopt;
   std::optional<fs::path> best;
@@ -58,6 +59,12 @@ std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
         if (!std::isnan(value)) best_value = value;
       }
     }
+    require_input(
+        !best || best_mean > worst,
+        "{}: is a sweep without a best run, for {} is undefined in a run of every line of "
+        "its table; name one of them, such as {}",
+        printable_path(folder), printable(summary.at("metric").get<std::string>()),
+        printable_path(folder / best.value_or("")));
   } catch (const nlohmann::json::exception&) {
     throw InputError(file + ": is no summary of a sweep; give the folder of one of its runs");
   }
