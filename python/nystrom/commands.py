@@ -102,7 +102,9 @@ def evaluate(
             keys = ["text", "label", "labels", "pair"]
             if columns["kind"] == "questions":  # they are written as SQuAD's answers
                 keys.remove("labels")
-            options += column_options(**{key: columns.get(key) or None for key in keys})
+            own = plan if data is not None else {}  # files without columns take no names of them
+            named = [key for key in keys if columns.get(key) != own.get(key)]
+            options += column_options(**{key: columns.get(key) or None for key in named})
         if data is not None and plan["id"] and columns["kind"] != "questions":
             options.append("task.columns.id=null")  # the rows that are written have none
         for name, value in (given | {"test": test, "retrieval": None}).items():

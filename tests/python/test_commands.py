@@ -53,6 +53,21 @@ def test_rows_need_no_ids(trained, tmp_path, monkeypatch):
     assert from_rows["accuracy"] == nystrom.evaluate(model, "rows.csv")["accuracy"]
 
 
+def test_a_tagger_is_evaluated_on_a_file_without_columns(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words.conll").write_text("the O\nsea B-PLACE\n\nold O\nmen B-WHO\n")
+    run = nystrom.finetune(
+        {"model": {"from": str(trained)}, "run_dir": "run"},
+        task={"kind": "tokens", "train": ["words.conll"], "validation": ["words.conll"]},
+        training={"steps": 1, "epochs": None, "batch_size": 2},
+    )
+    assert nystrom.evaluate(run, "words.conll")["examples"] == 2
+    rows = [{"words": ["the", "sea"], "tags": ["O", "B-PLACE"]}]
+    assert nystrom.evaluate(run, rows, text="words")["examples"] == 1
+    with pytest.raises(nystrom.InputError, match=r"task\.columns\.text 'words' is no number"):
+        nystrom.evaluate(run, "words.conll", text="words")
+
+
 def test_a_masked_language_model_is_evaluated_on_texts(trained, model, program, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(CORPUS))
     printed = program.run("evaluate", trained, "--text", tmp_path / "text.txt", "--json")
