@@ -35,7 +35,8 @@ std::string folded(const std::string& name) {
 }  // namespace
 
 bool is_indicator(std::string_view text) {
-  constexpr std::string_view words[] = {"0", "1", "0.0", "1.0", "true", "false", "True", "False"};
+  constexpr std::string_view words[] = {"0",     "1",    "0.0",   "1.0",  "true",
+                                        "false", "True", "False", "TRUE", "FALSE"};
   return std::ranges::find(words, text) != std::ranges::end(words);
 }
 

@@ -320,9 +320,9 @@ class TableExamples {
 
   /// Whether the cell of a label's column says that a text has it.
   bool is_set(const std::string& cell, std::size_t column, const Example& example) const {
-    for (const char* yes : {"1", "1.0", "true", "True"})
+    for (const char* yes : {"1", "1.0", "true", "True", "TRUE"})
       if (cell == yes) return true;
-    for (const char* no : {"0", "0.0", "false", "False"})
+    for (const char* no : {"0", "0.0", "false", "False", "FALSE"})
       if (cell == no) return false;
     throw BadRow(fmt::format("{}: column '{}' is '{}', expected 0 or 1{}", example.place(),
                              printable(places_.wanted[column].name), printable(cell),

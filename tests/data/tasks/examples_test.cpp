@@ -99,6 +99,7 @@ TEST_F(Examples, SeveralLabelsComeAsListsBetweenSeparatorsAndInColumns) {
 {"text": "y", "sea": false, "land": 0}
 {"text": "z", "sea": 0, "land": true})")},
       {columns, write("pandas.csv", "text,sea,land\nx,True,True\ny,False,False\nz,False,True\n")},
+      {columns, write("excel.csv", "text,sea,land\nx,TRUE,TRUE\ny,FALSE,FALSE\nz,FALSE,TRUE\n")},
       {numbers, write("numbers.csv", "x,1,1\ny,0,0\nz,1,0\n")},
   };
   for (const auto& [task, files] : forms) {
