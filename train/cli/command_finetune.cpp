@@ -66,8 +66,8 @@ Command add_finetune_command(CLI::App& app) {
              "number of runs, with consecutive seeds from the configuration's on", 1, 1000);
   command
       ->add_option("--folds", options->folds,
-                   "all: a run for each fold of task.folds or task.splits, and a table of their "
-                   "metrics on the test parts")
+                   "all, for tables of feature files: a run for each fold of task.folds or "
+                   "task.splits, and a table of their metrics on the test parts")
       ->check(CLI::IsMember({"all"}));
   command
       ->add_option("--grid", options->grid,

@@ -183,8 +183,11 @@ std::vector<PlannedRun> plan_of(const ConfigText& yaml, const std::vector<std::s
                   points.back().name());
     const fs::path folder = fs::path(base.run_dir) / as_file_name(points.back().name());
     const std::int64_t folds = config.task.folds.value_or(std::ssize(config.task.splits));
-    require_input(!options.folds || folds > 0,
-                  "--folds all: there are no folds; give task.folds or task.splits");
+    require_input(!options.folds || folds > 0, "--folds all: there are no folds; {}",
+                  config.task.kind == TaskKind::features
+                      ? "give task.folds or task.splits"
+                      : "they are for tables of feature files: give --seeds and "
+                        "task.validation_fraction");
     for (std::int64_t i = 0; i < (options.folds ? folds : options.seeds); ++i) {
       if (options.folds)
         config.task.fold = i;
