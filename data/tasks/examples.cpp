@@ -1,6 +1,7 @@
 #include "data/tasks/examples.h"
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "core/base/printable.h"
@@ -8,6 +9,7 @@
 #include "data/tasks/bags.h"
 #include "data/tasks/example_files.h"
 #include "data/text/byte_source.h"
+#include "data/text/line_reader.h"
 #include "data/text/match_files.h"
 
 namespace nystrom {
@@ -19,6 +21,16 @@ namespace fs = std::filesystem;
 bool is_plain(TaskFormat format) {
   return format == TaskFormat::folders || format == TaskFormat::lines ||
          format == TaskFormat::documents;
+}
+
+/// The first bytes of a file; empty for what is no regular file.
+std::string first_bytes(const fs::path& file) {
+  if (!fs::is_regular_file(file)) return "";
+  std::string bytes(8, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(bytes.data(), std::ssize(bytes));
+  bytes.resize(static_cast<std::size_t>(stream.gcount()));
+  return bytes;
 }
 
 TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labelled) {
@@ -34,8 +46,9 @@ TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labe
   if (const auto table = table_format_of(file)) return static_cast<TaskFormat>(*table);
   if (name == ".bin") return TaskFormat::cifar10;
   if (name == ".npy") return TaskFormat::pathfinder;
-  throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format",
-                               printable_path(file)));
+  const std::string hint = encoding_hint(first_bytes(file));
+  throw InputError(fmt::format("{}: the ending of its name does not tell its form{}",
+                               printable_path(file), hint.empty() ? "; set task.format" : hint));
 }
 
 void read_file(const TaskConfig& task, const fs::path& file, Labelled labelled, ExampleSink& sink) {

@@ -46,7 +46,9 @@ std::string encoding_hint(std::string_view text) {
                                                              {"\x28\xB5\x2F\xFD", "zstd"},
                                                              {"PK\x03\x04", "zip"}};
   for (const auto& [magic, name] : packed)
-    if (text.starts_with(magic)) return fmt::format("; the file is {} data: unpack it", name);
+    if (text.starts_with(magic))
+      return fmt::format("; the file is {} data: unpack it{}", name,
+                         text.starts_with("PK") ? ", or save Excel's as .csv" : "");
   if (text.starts_with(std::string_view("\xFF\xFE\0\0", 4)) ||
       text.starts_with(std::string_view("\0\0\xFE\xFF", 4)))
     return "; the file is UTF-32: convert it, as with iconv -f UTF-32 -t UTF-8";

@@ -102,6 +102,7 @@ class TextRows : public TableReader {
     if (separator_ == ',' && rows_.line.find(',') == std::string::npos &&
         rows_.line.find(';') != std::string::npos)
       separator_ = ';';
+    check_text(rows_.line, rows_.place(number));  // packed data is told by how it begins
     names_ = cells();
     for (const std::string& name : names_) check_text(name, rows_.place(number));
     width_ = names_.size();

@@ -125,6 +125,11 @@ const BadFile bad_files[] = {
      utf16("text\tlabel\nx\t1\n").substr(2),
      "DIR/a.tsv:1: byte 2 is NUL; this is no text; the file is UTF-16: convert it, as with iconv "
      "-f UTF-16 -t UTF-8"},
+    {"packed", classification, unchanged, "a.csv", "BZh91AY&SY\x93,\"x\"",
+     "DIR/a.csv:1: byte 11 is not UTF-8 (\\x93); the file is bzip2 data: unpack it"},
+    {"packed_by_excel", classification, unchanged, "a.xlsx", "PK\x03\x04x",
+     "DIR/a.xlsx: the ending of its name does not tell its form; the file is zip data: unpack it, "
+     "or save Excel's as .csv"},
     {"returns_alone", classification, unchanged, "a.tsv", "text\tlabel\rx\t1\ry\t2\r",
      "DIR/a.tsv: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new"},
     {"returns_alone_in_quotes", classification, unchanged, "a.csv",
