@@ -72,8 +72,8 @@ TaskConfig resolve_task(TaskConfig task) {
     fill(task.header, recipe->header);
     fill(task.columns.text, recipe->text);
     fill(task.columns.pair, recipe->pair);
-    if (!task.columns.label && task.labels.empty()) task.labels = recipe->labels;
     fill(task.columns.label, recipe->label);
+    if (task.columns.label == recipe->label && task.labels.empty()) task.labels = recipe->labels;
     fill(task.metric, recipe->metric);
     fill(task.bad_rows, recipe->bad_rows);
   }
