@@ -125,6 +125,7 @@ void add_columns(nb::dict& plan, TaskConfig task) {
   plan["choices"] = columns.choices;
   plan["negatives"] = columns.negatives;
   plan["classes"] = task.labels;
+  plan["bad_rows"] = task.bad_rows ? nb::cast(enum_name(*task.bad_rows)) : nb::none();
   plan["train"] = task.train;
   plan["validation"] = task.validation;
 }

@@ -17,7 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from nystrom._options import LABEL_TYPES
+from nystrom._output import write
 from nystrom._rows import (
+    ABSENT,
+    IMPOSSIBLE,
     answers_cell,
     answers_of,
     choices_cell,
@@ -28,7 +31,8 @@ from nystrom._rows import (
     list_cell,
     questions_of,
     require_agreement,
-    rows_of,
+    rows_or_errors,
+    separated_cell,
 )
 from nystrom._texts import described, text_of
 from nystrom.errors import InputError
@@ -57,8 +61,11 @@ class Columns:
             self._cells[column] = text_of
         questions = self.kind == "questions"
         if plan["label"]:
-            lists = plan.get("multi_label") and not plan["label_separator"]
-            other = label_set_cell if lists else label_cell
+            other = label_cell
+            if plan.get("label_separator"):
+                other = separated_cell
+            elif plan.get("multi_label"):
+                other = label_set_cell
             self._cells[plan["label"]] = answers_cell if questions else other
         labels = plan.get("labels", [])
         for column in labels:
@@ -76,6 +83,13 @@ class Columns:
             self._cells[plan["id"]] = id_cell
         self.label: str | None = plan["label"]
         self.names = list(self._cells)
+        #: Whether rows that cannot be read are left out.
+        self.skip: bool = plan.get("bad_rows") == "skip"
+        #: The columns that some rows lack. For vectors, texts with labels or alone may be trained
+        #: on, and pairs held out, which need no negatives.
+        self._optional: set[str] = {IMPOSSIBLE} if questions else set()
+        if self.kind == "embeddings":
+            self._optional = {plan["label"], plan["pair"], *plan["negatives"]} - {None}
 
     @classmethod
     def of_texts(cls, column: str) -> Columns:
@@ -83,24 +97,29 @@ class Columns:
         nothing = {"kind": None, "pair": None, "label": None, "id": None}
         return cls({"text": column, "choices": [], "negatives": [], **nothing})
 
-    def objects(self, data: Any, name: str) -> Iterator[dict[str, Any]]:
-        """The rows as JSON objects."""
-        impossible = None
+    def rows(self, data: Any, name: str) -> Iterator[Any]:
+        """The rows that the argument `name` gave; an error in the place of one that is none."""
+        names = self.names
         if self.kind == "questions":
-            data, impossible = questions_of(data, name), "is_impossible"
-        for number, row in enumerate(rows_of(data, name, self.names, impossible)):
-            place = f"{name}, row {number}"
-            cells = {
-                column: cell(value, f"{place}, column {column!r}")
-                for (column, cell), value in zip(self._cells.items(), row)
-            }
-            if self._answer:
-                text, start = map(cells.pop, self._answer)
-                cells["answers"] = answers_of(text, start, f"{place}, column {self._answer[0]!r}")
-            if len(row) > len(self.names):
-                answers = cells[self.label or "answers"]
-                require_agreement(row[-1], answers, f"{place}, column {impossible!r}")
-            yield cells
+            data, names = questions_of(data, name), [*names, IMPOSSIBLE]
+        return rows_or_errors(data, name, names, self._optional)
+
+    def object(self, row: Any, place: str) -> dict[str, Any]:
+        """A row as a JSON object."""
+        if isinstance(row, Exception):
+            raise row
+        cells = {
+            column: cell(value, f"{place}, column {column!r}")
+            for (column, cell), value in zip(self._cells.items(), row)
+            if value is not ABSENT
+        }
+        if self._answer:
+            text, start = map(cells.pop, self._answer)
+            cells["answers"] = answers_of(text, start, f"{place}, column {self._answer[0]!r}")
+        if self.kind == "questions" and row[-1] is not ABSENT:
+            answers = cells[self.label or "answers"]
+            require_agreement(row[-1], answers, f"{place}, column {IMPOSSIBLE!r}")
+        return cells
 
 
 class GivenData:
@@ -151,10 +170,7 @@ class GivenData:
                 f"{name}: a task of kind features takes the names of files: of features, or of a "
                 "table that names these"
             )
-        file = self._keep(
-            self._line(row, columns, f"{name}, row {number}")
-            for number, row in enumerate(columns.objects(data, name))
-        )
+        file = self._keep(self._lines(data, name, columns))
         if file is None:
             raise InputError(f"{name}: holds no rows")
         self._written.add(file)
@@ -184,10 +200,30 @@ class GivenData:
             )
         return ["task.format=jsonl"]
 
-    def _line(self, row: dict[str, Any], columns: Columns, place: str) -> str:
+    def _lines(self, data: Any, name: str, columns: Columns) -> Iterator[str]:
+        """One line for each row. With task.bad_rows skip, that of a row that cannot be read is
+        empty: so the others keep their numbers, and the program reads on."""
+        count, first, kept = 0, None, False
+        for number, row in enumerate(columns.rows(data, name)):
+            line = ""
+            try:
+                line = self._line(row, columns, f"{name}, row {number}")
+                kept = True
+            except (TypeError, InputError) as error:
+                if not columns.skip:
+                    raise
+                count, first = count + 1, first or error
+            yield line + "\n"
+        if first is not None and not kept:
+            raise first
+        if first is not None:
+            write(f"warning: {name}: {count} rows were left out; the first: {first}")
+
+    def _line(self, given: Any, columns: Columns, place: str) -> str:
+        row = columns.object(given, place)
         if columns.label is not None and columns.kind in ("classification", "tokens"):
             row[columns.label] = self._label(row[columns.label], place)
-        return json.dumps(row, ensure_ascii=False) + "\n"
+        return json.dumps(row, ensure_ascii=False)
 
     def _label(self, label: Any, place: str) -> Any:
         """The text that stands for a label."""

@@ -21,19 +21,34 @@ from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     Row = Sequence[Any]
     Names = dict[str, list[str]]
 
+#: The cell of a column that a table, or a row with names, lacks and may lack.
+ABSENT = object()
+#: SQuAD's column, which a table has or has not, and no option names.
+IMPOSSIBLE = "is_impossible"
 
-def rows_of(
-    data: Any, name: str, columns: Sequence[str], optional: str | None = None
-) -> Iterator[Row]:
-    """The cells of `columns` in each row of `data`, which the argument `name` gave, and after them
-    that of the column `optional` where there is one. Throws a TypeError for what holds no rows, and
-    an InputError for a column or a row that is wrong."""
+
+def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The cells of `columns` in each row of `data`, which the argument `name` gave. Throws a
+    TypeError for what holds no rows, and an InputError for a column or a row that is wrong."""
+    return map(_read, rows_or_errors(data, name, columns))
+
+
+def _read(row: Row | Exception) -> Row:
+    if isinstance(row, Exception):
+        raise row
+    return row
+
+
+def rows_or_errors(
+    data: Any, name: str, columns: Sequence[str], optional: Collection[str] = ()
+) -> Iterator[Row | Exception]:
+    """The same, with the error of a row in its place. Columns that are `optional` may lack."""
     from nystrom._parquet import is_parquet, open_parquet
 
     if isinstance(data, os.PathLike) or is_parquet(data):
@@ -48,17 +63,30 @@ def rows_of(
     refusal = _refusal(data, len(columns))
     if refusal:
         raise TypeError(f"{name}: got a {type(data).__name__}; {refusal}")
-    names: Sequence[Any] = columns_of(data) or getattr(getattr(data, "schema", None), "names", [])
-    every = [*columns, optional] if optional and optional in names else columns
-    rows = _table_rows(data, name, every)
+    found = columns_of(data) or getattr(getattr(data, "schema", None), "names", [])
+    names = [str(each) for each in found]  # those of pandas may be numbers
+    there = [each for each in columns if each in names or each not in optional or not names]
+    rows = _table_rows(data, name, there, optional)
     if rows is None:
         if not hasattr(type(data), "__iter__") and not hasattr(type(data), "__getitem__"):
             raise TypeError(
                 f"{name}: got {described(data)}, expected a data frame, a Dataset, an Arrow table, "
                 "rows as dicts or tuples, or the path of a file"
             )
-        rows = _single_rows(items_of(data), name, columns, optional)
-    return rows
+        return _single_rows(items_of(data), name, columns, optional)
+    return rows if there == columns else _with_absent(rows, there, columns)
+
+
+def _with_absent(
+    rows: Iterable[Row | Exception], there: list[str], columns: Sequence[str]
+) -> Iterator[Row | Exception]:
+    """Rows of the columns that are `there` with cells for all."""
+    places = [there.index(each) if each in there else None for each in columns]
+    for row in rows:
+        if isinstance(row, Exception):
+            yield row
+        else:
+            yield [ABSENT if at is None else row[at] for at in places]
 
 
 def _refusal(data: Any, columns: int) -> str | None:
@@ -75,14 +103,16 @@ def _refusal(data: Any, columns: int) -> str | None:
     return None
 
 
-def _table_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row] | None:
+def _table_rows(
+    data: Any, name: str, columns: Sequence[str], optional: Collection[str]
+) -> Iterator[Row | Exception] | None:
     """The rows of a table; None for other values."""
     if hasattr(data, "iter_rows") or hasattr(data, "itertuples"):  # polars, pandas
         return _column_rows(data, name, columns)
     if hasattr(data, "to_batches") or hasattr(data, "read_next_batch"):  # Arrow
         return _arrow_rows(data, name, columns)
     if hasattr(data, "features") and hasattr(data, "with_format"):  # datasets
-        return _dataset_rows(data, name, columns)
+        return _dataset_rows(data, name, columns, optional)
     if is_mapping(data):
         return _column_rows(data, name, columns)
     if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "dtype"):  # duckdb and others
@@ -117,7 +147,7 @@ def _require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) 
     """Throws an InputError where columns of pandas in a dict name their rows differently."""
     first = None
     for column, part in zip(columns, parts):
-        index = getattr(part, "index", None)
+        index: Any = getattr(part, "index", None)
         if not hasattr(index, "equals"):  # a list has a method of that name
             continue
         if first is None:
@@ -129,7 +159,7 @@ def _require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) 
             )
 
 
-def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row | Exception]:
     from nystrom._parquet import Batches, class_names
 
     _require_columns(columns, data.schema.names, name)
@@ -142,7 +172,9 @@ def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
         yield from _with_names(zip(*parts), columns, named, name)
 
 
-def _dataset_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
+def _dataset_rows(
+    data: Any, name: str, columns: Sequence[str], optional: Collection[str]
+) -> Iterator[Row | Exception]:
     if (getattr(data, "format", None) or {}).get("type") == "custom":
         raise InputError(f"{name}: has a transform; write its result into it: data.map(transform)")
     if data.column_names is not None:
@@ -153,23 +185,31 @@ def _dataset_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         if names:
             named[column] = list(names)
-    rows = _single_rows(iter(data.with_format(None)), name, columns)
+    rows = _single_rows(iter(data.with_format(None)), name, columns, optional)
     return _with_names(rows, columns, named, name)
 
 
 def _with_names(
-    rows: Iterable[Row], columns: Sequence[str], named: Names, name: str
-) -> Iterator[Row]:
+    rows: Iterable[Row | Exception], columns: Sequence[str], named: Names, name: str
+) -> Iterator[Row | Exception]:
     """Rows with the names of classes in place of their numbers."""
     places = [(at, named[column]) for at, column in enumerate(columns) if column in named]
     if not places:
         yield from rows
         return
     for number, row in enumerate(rows):
+        if isinstance(row, Exception):
+            yield row
+            continue
         cells = list(row)
-        for at, names in places:
-            cells[at] = _named(cells[at], names, f"{name}, row {number}, column {columns[at]!r}")
-        yield cells
+        wrong = None
+        try:
+            for at, names in places:
+                place = f"{name}, row {number}, column {columns[at]!r}"
+                cells[at] = _named(cells[at], names, place)
+        except InputError as error:
+            wrong = error
+        yield wrong or cells
 
 
 def _named(value: Any, names: list[str], place: str) -> Any:
@@ -186,39 +226,43 @@ def _named(value: Any, names: list[str], place: str) -> Any:
 
 
 def _single_rows(
-    rows: Iterator[Any], name: str, columns: Sequence[str], optional: str | None = None
-) -> Iterator[Row]:
+    rows: Iterator[Any], name: str, columns: Sequence[str], optional: Collection[str]
+) -> Iterator[Row | Exception]:
     """Rows that come one by one: dicts, tuples in the order of the columns, or single texts."""
     for number, row in enumerate(rows):
-        if hasattr(row, "_asdict"):  # the tuples of pandas
-            row = row._asdict()
-        fields = getattr(getattr(row, "dtype", None), "names", None)  # of NumPy's records
-        if fields:
-            row = {field: row[field] for field in fields}  # tolist() makes numbers of times
-        if hasattr(row, "keys"):
-            keys = {str(key): key for key in row.keys()}
-            for column in columns:
-                if column not in keys:
-                    _require_columns(columns, list(keys), f"{name}, row {number}")
-            also = [optional] if optional in keys else []
-            yield [row[keys[column]] for column in [*columns, *also]]
-            continue
-        if isinstance(row, str) and len(columns) == 1:
-            yield [row]
-            continue
-        if hasattr(row, "tolist"):
-            row = row.tolist()
-        if not isinstance(row, (list, tuple)):
-            raise TypeError(
-                f"{name}, row {number}: got {described(row)}, expected a dict or a tuple "
-                f"({', '.join(columns)})"
-            )
-        if len(row) != len(columns):
-            raise InputError(
-                f"{name}, row {number}: {len(row)} values, expected {len(columns)}: "
-                f"({', '.join(columns)})"
-            )
-        yield row
+        try:
+            cells: Row | Exception = _cells_of(row, f"{name}, row {number}", columns, optional)
+        except (TypeError, InputError) as error:
+            cells = error
+        yield cells
+
+
+def _cells_of(row: Any, place: str, columns: Sequence[str], optional: Collection[str]) -> Row:
+    if isinstance(row, Exception):  # of a stream whose first rows were looked at
+        raise row
+    if hasattr(row, "_asdict"):  # the tuples of pandas
+        row = row._asdict()
+    fields = getattr(getattr(row, "dtype", None), "names", None)  # of NumPy's records
+    if fields:
+        row = {field: row[field] for field in fields}  # tolist() makes numbers of times
+    if hasattr(row, "keys"):
+        keys = {str(key): key for key in row.keys()}
+        for column in columns:
+            if column not in keys and column not in optional:
+                _require_columns(columns, list(keys), place)
+        return [row[keys[column]] if column in keys else ABSENT for column in columns]
+    if isinstance(row, str) and len(columns) == 1:
+        return [row]
+    if hasattr(row, "tolist"):
+        row = row.tolist()
+    asked = columns[:-1] if columns[-1] == IMPOSSIBLE and optional else columns
+    if not isinstance(row, (list, tuple)):
+        raise TypeError(
+            f"{place}: got {described(row)}, expected a dict or a tuple ({', '.join(asked)})"
+        )
+    if len(row) != len(asked):
+        raise InputError(f"{place}: {len(row)} values, expected {len(asked)}: ({', '.join(asked)})")
+    return row if asked is columns else [*row, ABSENT]
 
 
 def _require_columns(columns: Sequence[str], names: Sequence[Any], place: str) -> None:
@@ -305,6 +349,8 @@ def label_cell(value: Any, place: str) -> Any:
             f"{place}: got {described(value)}, expected a str, a number or a bool; "
             + remedy_of(value)
         )
+    if value == "":
+        raise InputError(f"{place}: the label is empty; complete the row, or leave it out")
     if isinstance(value, str):
         return text_of(value, place)
     if is_missing(value):
@@ -312,6 +358,11 @@ def label_cell(value: Any, place: str) -> Any:
     if value in (float("inf"), float("-inf")):
         raise InputError(f"{place}: the label is infinite")
     return value
+
+
+def separated_cell(value: Any, place: str) -> Any:
+    """The labels of a text as one text, which is empty where there are none."""
+    return "" if isinstance(value, str) and not value else label_cell(value, place)
 
 
 def label_set_cell(value: Any, place: str) -> list[Any]:

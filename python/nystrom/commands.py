@@ -134,8 +134,8 @@ def search(
 
     `corpus` are texts: an iterable, a table with the column `text`, or the path of a file. Or they
     are vectors that Model.encode made: an array [rows, width], a list of its rows, or the path of a
-    .npy, .safetensors or .jsonl. `texts` are then their texts, in the same forms. `vectors` is the column of a table
-    that holds the vector of each text.
+    .npy, .safetensors or .jsonl. `texts` are then their texts, in the same forms. `vectors` is the
+    column of a table that holds the vector of each text.
     """
     asked = texts_of(queries, "queries")
     if not asked:
@@ -143,7 +143,7 @@ def search(
     with _opened(model) as (path, flags, given_data):
         plan = _core.plan_of_model(path, [])
         columns = _columns_of(plan, "corpus", False, text)
-        columns |= {"label": None, "pair": None}
+        columns |= {"label": None, "pair": None, "bad_rows": None}
         options = column_options(text=columns["text"])
         if vectors is not None:
             if texts is not None:
@@ -348,7 +348,7 @@ def _columns_of(
         columns = plan | {"id": None}
     else:
         columns |= {"text": plan["text"], "label": plan["label"] or "label", "pair": None}
-        columns["kind"] = "classification"
+        columns |= {"kind": "classification", "bad_rows": plan["bad_rows"]}
     if name == "pairs":
         columns |= {"kind": "regression", "pair": plan["pair"] or "pair"}
     several = names_of_columns(label)

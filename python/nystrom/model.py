@@ -302,8 +302,8 @@ class Model(_Predicts["P"]):
         progress: bool = False,
     ) -> NDArray[np.float64]:
         """The probabilities of a classifier: [texts, classes], or [classes] for a single text; of
-        files of features or images [samples, classes]. The columns are in the order of `labels`. Those of
-        labels that exclude each other add up to 1."""
+        files of features or images [samples, classes]. The columns are in the order of `labels`.
+        Those of labels that exclude each other add up to 1."""
         import numpy
 
         if not self._labels or self._core.kind not in ("classification", "features"):

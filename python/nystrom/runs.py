@@ -301,7 +301,7 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
     they may come once only."""
     from nystrom._given import Columns, names_of_files, read_here
     from nystrom._output import write
-    from nystrom._rows import label_cell, rows_of
+    from nystrom._rows import label_cell
 
     if plan["labels"]:
         return ["task.kind=classification"], train
@@ -310,16 +310,29 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
         raise InputError(
             "task.kind is missing; give task={'kind': 'classification'}, or regression, tokens, …"
         )
-    names = Columns(plan | {"kind": "classification"}).names
-    cells = rows_of(rows, "train", names)
-    first = next(cells, None)
-    if first is None:
-        raise InputError("train: there are no rows")
+    columns = Columns(plan | {"kind": "classification"})
+
+    def label_of(row: Any, place: str) -> Any:
+        if isinstance(row, Exception):
+            raise row
+        label = row[columns.names.index(plan["label"])]
+        return label if isinstance(label, (set, frozenset)) else label_cell(label, place)
+
+    cells = columns.rows(rows, "train")
+    label: Any = None
+    seen = []
+    for number, row in enumerate(cells):
+        seen.append(row)
+        try:
+            label = label_of(row, f"train, row {number}, column {plan['label']!r}")
+            break
+        except (TypeError, InputError):
+            if not columns.skip:
+                raise
+    else:
+        raise InputError("train: there are no rows with a label")
     if names_of_files(train) is None:
-        train = itertools.chain([first], cells)
-    label: Any = first[names.index(plan["label"])]
-    if not isinstance(label, (set, frozenset)):
-        label = label_cell(label, f"train, row 0, column {plan['label']!r}")
+        train = itertools.chain(seen, cells)
     if isinstance(label, (str, int)):  # bool too
         return ["task.kind=classification"], train
     if not isinstance(label, float):

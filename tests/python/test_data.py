@@ -457,6 +457,54 @@ def test_a_first_label_that_is_none_is_named(label, message, task):
         nystrom.finetune(task, train=[("the sea", label), *ROWS], validation=ROWS)
 
 
+# https://github.com/pandas-dev/pandas/issues/28406
+@pytest.mark.parametrize("kind", ["classification", None])
+def test_rows_that_cannot_be_read_are_left_out(kind, task, of_a_file, capsys):
+    task["task"] = {"kind": kind, "bad_rows": "skip"}
+    bad = [
+        {"text": "pale stars"},
+        {"text": "pale stars", "label": None},
+        {"text": None, "label": "calm"},
+        ("pale stars", "calm", 1),
+        ("pale stars", ""),
+        ("pale stars", 3),
+    ]
+    rows = [*bad[:3], *as_dicts()[:1], bad[3], *as_dicts()[1:], *bad[4:]]
+    run = nystrom.finetune(task, train=iter(rows), validation=ROWS)
+    assert losses(run) == of_a_file
+    said = capsys.readouterr().err
+    assert "train: 6 rows were left out; the first: train, row 0: there is no column" in said
+    with pytest.raises(nystrom.InputError, match="train, row 0: there is no column 'label'"):
+        nystrom.finetune(task, train=bad[:5], validation=ROWS, overwrite=True)
+    assert nystrom.search(run, ["calm", "old ships"], "calm")
+    found = nystrom.evaluate(run.load(), [*rows, ("old ships", None)], task={"bad_rows": "skip"})
+    assert found["examples"] == len(ROWS)
+
+
+# https://github.com/huggingface/datasets/issues/2083
+@pytest.mark.parametrize("form", ["list", "DataFrame", "Dataset", "IterableDataset"])
+def test_rows_for_vectors_lack_columns_as_files_do(form, task):
+    columns = {"pair": "pair", "label": "label", "negatives": ["other"]}
+    task["task"] = {"kind": "embeddings", "columns": columns}
+    pairs = [{"text": text, "pair": pair} for (text, _), pair in zip(ROWS, lines(60, seed=4))]
+    unlike = [{**row, "other": text} for row, text in zip(pairs, lines(60, seed=5))]
+    if form == "DataFrame":
+        pairs, unlike = map(pytest.importorskip("pandas").DataFrame, (pairs, unlike))
+    elif form != "list":
+        of_list = pytest.importorskip("datasets").Dataset.from_list
+        pairs, unlike = of_list(pairs), of_list(unlike)
+        if form == "IterableDataset":
+            pairs, unlike = pairs.to_iterable_dataset(), unlike.to_iterable_dataset()
+    columns["negatives"] = []
+    run = nystrom.finetune(task, train=as_dicts(), validation=pairs, quiet=True)
+    assert run.metric == "mrr"
+    columns.update(negatives=["other"], label=None)
+    run = nystrom.finetune(task, train=unlike, validation=pairs, quiet=True, overwrite=True)
+    assert run.metric == "mrr"
+    with pytest.raises(nystrom.InputError, match="no file of task.train has these columns"):
+        nystrom.finetune(task, train=as_dicts(), validation=as_dicts(), overwrite=True)
+
+
 class Stream:
     """Rows that come once."""
 
@@ -1140,7 +1188,7 @@ def test_a_refused_run_overwrites_nothing(task):
     assert [path.name for path in run.parent.glob("run*")] == ["run"]
     for place in (run, nystrom.load(run).path):
         task["model"] = {"from": place}
-        with pytest.raises(nystrom.InputError, match="model.from: .* is of the run that overwrite=T"):
+        with pytest.raises(nystrom.InputError, match="model.from: .* is of the run that overw"):
             nystrom.finetune(task, train=ROWS, validation=ROWS, overwrite=True)
 
 
