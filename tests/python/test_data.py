@@ -895,6 +895,7 @@ def test_a_broken_parquet_file_is_an_input_error(before, task, tmp_path, parquet
         ({"text": ["a", "b"], "label": ["x"]}, nystrom.InputError, "column 'text' has 2 values, 'label' 1"),
         ({"text": "the sea", "label": "a"}, TypeError, r"train\['text'\]: got 'the sea'"),
         (7, TypeError, "train: got 7 \\(int\\), expected a data frame"),
+        ([("the sea", "a"), ["text", "label"]], nystrom.InputError, "train, row 1: is a header, as csv.reader"),
         (["the sea", 3], TypeError, "train, row 0: got 'the sea' \\(str\\), expected a dict or a tuple"),
     ],
 )  # fmt: skip
