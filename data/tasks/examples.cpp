@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -214,13 +215,18 @@ std::vector<std::string> read_examples(const TaskConfig& task,
 void for_each_example(const TaskConfig& task, const ExampleSource& source, Labelled labelled,
                       SkippedRows& skipped, const ExampleUse& use) {
   std::int64_t number = 0;
+  bool taken = false;  // whether a bad row is an example of this source
   const auto use_taken = [&](Example&& example) {
-    if (source.takes(number++)) use(std::move(example));
+    if (!source.takes(number++)) return;
+    taken = true;
+    use(std::move(example));
+    taken = false;
   };
   skipped.notes =
       read_examples(task, source.patterns, labelled, use_taken, [&](const BadRow& error) {
         if (task.bad_rows != BadRows::skip) throw;
-        if (skipped.count++ == 0) skipped.first = error.what();
+        const bool counts = std::exchange(taken, false) || source.counts_unreadable;
+        if (counts && skipped.count++ == 0) skipped.first = error.what();
       });
 }
 

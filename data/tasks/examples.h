@@ -101,6 +101,9 @@ struct ExampleSource {
   std::vector<std::string> patterns;
   /// Whether the example with this number, from 0 over all files, counts. Null: all do.
   std::function<bool(std::int64_t)> filter;
+  /// Whether rows that give no example are counted as left out. Of sources that share files one
+  /// does.
+  bool counts_unreadable = true;
 
   ExampleSource(std::vector<std::string> files,  // NOLINT: files are the usual source
                 std::function<bool(std::int64_t)> counts = {})

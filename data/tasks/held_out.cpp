@@ -204,7 +204,9 @@ TaskSources task_sources(const TaskConfig& task, std::int64_t seed, Labelled lab
       return held->at(static_cast<std::size_t>(example)) == second;
     };
   };
-  return {{task.train, part(false)}, {task.train, part(true)}};
+  TaskSources sources{{task.train, part(false)}, {task.train, part(true)}};
+  sources.validation.counts_unreadable = false;
+  return sources;
 }
 
 }  // namespace nystrom
