@@ -197,7 +197,7 @@ def class_names(schema: Any) -> Names:
     """The names of the classes of each column, as the Datasets library writes them."""
     try:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return {}
     names: Names = {}
     for column, feature in features.items():

@@ -180,13 +180,25 @@ def _dataset_rows(
     if data.column_names is not None:
         _require_columns(columns, data.column_names, name)
         data = data.select_columns(list(columns))
+    rows = _single_rows(iter(data.with_format(None)), name, columns, optional)
+    return _with_names(rows, columns, class_names_of(data), name)
+
+
+def class_names_of(data: Any) -> Names:
+    """The names of the classes of each column of a Dataset, an Arrow table or a Parquet file, in
+    the order of their numbers; of other data none."""
+    from nystrom._parquet import class_names, is_parquet, open_parquet
+
+    if isinstance(data, (str, os.PathLike)):
+        return class_names(open_parquet(data, "train").schema) if is_parquet(data) else {}
+    if not hasattr(data, "with_format"):
+        return class_names(getattr(data, "schema", None))
     named: Names = {}
-    for column, feature in (data.features or {}).items():
+    for column, feature in (getattr(data, "features", None) or {}).items():
         names = getattr(getattr(feature, "feature", feature), "names", None)
         if names:
             named[column] = list(names)
-    rows = _single_rows(iter(data.with_format(None)), name, columns, optional)
-    return _with_names(rows, columns, named, name)
+    return named
 
 
 def _with_names(

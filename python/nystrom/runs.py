@@ -232,10 +232,17 @@ def finetune(
         elif several is not None:
             options += column_options(labels=several)
             plan = _core.plan(*_given(config), options + place, True)
+        from nystrom._rows import class_names_of
+
+        named = class_names_of(train)
         if plan["kind"] is None and train is not None:
             kind, train = _kind_of(train, plan, quiet)
             options += kind
             plan = _core.plan(*_given(config), options + place, True)
+        if not plan["classes"] and plan["kind"] in ("classification", "tokens"):
+            plan["classes"] = named.get(plan["label"], [])
+            if plan["classes"]:  # in the order of their numbers
+                options.append(f"task.labels={text_of(plan['classes'])}")
         from nystrom._given import Columns, file_names, names_of_files
 
         columns = Columns(plan)

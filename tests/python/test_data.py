@@ -1004,6 +1004,16 @@ def test_files_that_name_classes_otherwise_are_refused(task, tmp_path):
         nystrom.finetune(task, train=str(tmp_path / "*.parquet"), validation=ROWS)
 
 
+def test_classes_of_a_dataset_keep_their_order(task, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    names = ["rough", "none", "calm"]
+    data = hub_dataset().cast_column("label", datasets.ClassLabel(names=names))
+    data.to_parquet(tmp_path / "a.parquet")
+    for train in (data, tmp_path / "a.parquet"):
+        run = nystrom.finetune(task, train=train, validation=ROWS, overwrite=True, quiet=True)
+        assert run.load().labels == names
+
+
 def test_equal_parquet_files_count_each(task, tmp_path, capsys, parquet):
     for name in ("one/a", "two/a"):
         (tmp_path / name).parent.mkdir()
