@@ -375,8 +375,8 @@ void fields(V& v, ModelConfig& c) {
     "absolute: learned embeddings of the place in the row; skip_padding: of the place among tokens "
     "other than padding, as RoBERTa; rope: queries and keys rotated by their places; none");
   v(c.rope_theta, "rope_theta", "rope: base of the angles' periods", rotation_base);
-  v(c.local_rope_theta, "local_rope_theta", "rope_theta of layers of kind softmax with a window; null: the same",
-    rotation_base);
+  v(c.local_rope_theta, "local_rope_theta",
+    "rope_theta of layers of kind softmax with a window; null: the same", rotation_base);
   v(c.position_offset, "position_offset",
     "row of the position table that the first position reads (BERT: 0)", between(0, 1'000'000));
   v(c.embedding_size, "embedding_size",

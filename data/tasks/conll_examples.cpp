@@ -80,7 +80,8 @@ class ConllExamples {
       is_conllu_ = cells.size() == 10 && starts_with_digit(cells[0]);
       word_width_ = is_conllu_ ? cells.size() : parts.size();
       const std::size_t label = label_.value_or(parts.size() - 1);
-      is_tagged_ = label > 0 && label < parts.size() && is_entity_tag(parts[label]);
+      is_tagged_ =
+          label != word_.value_or(0) && label < parts.size() && is_entity_tag(parts[label]);
       break;
     }
     require_input(!is_conllu_ || word_,

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
+#include <numeric>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -24,6 +24,13 @@ double score_of(const Example& example, double max_score) {
         "{}: the score {} is {} task.max_score {}; set it to the score of equal texts",
         example.place(), *example.value, *example.value > 0 ? "above" : "below minus", max_score));
   return *example.value / max_score;
+}
+
+void sort_groups(EmbeddingTexts& texts) {
+  for (auto& groups : texts.groups) {
+    std::ranges::sort(groups);
+    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  }
 }
 
 std::string checksum_of(const EmbeddingTexts& read) {
@@ -53,6 +60,10 @@ std::string describe(const EmbeddingTexts& texts) {
 }
 
 bool EmbeddingTexts::alike(std::int64_t a, std::int64_t b) const {
+  if (!same.empty()) {
+    a = same[static_cast<std::size_t>(a)];
+    b = same[static_cast<std::size_t>(b)];
+  }
   if (a == b) return true;
   const auto& first = groups[static_cast<std::size_t>(a)];
   const auto& second = groups[static_cast<std::size_t>(b)];
@@ -76,12 +87,6 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     std::vector<std::string> texts = {example.text};
     if (example.pair) texts.push_back(*example.pair);
     texts.insert(texts.end(), example.negatives.begin(), example.negatives.end());
-    const std::size_t before =
-        result.samples.empty() ? texts.size() : result.samples[0].texts.size();
-    require_input(texts.size() == before,
-                  "{}: has {} texts in a row, the files before it {}; give files that all have the "
-                  "columns of task.columns.negatives",
-                  example.place(), texts.size(), before);
     if (std::ranges::any_of(texts, is_blank)) throw BadRow(example.place() + ": a text is blank");
     EmbeddingSample sample;
     if (roles == TextRoles::scores) sample.score = score_of(example, task.max_score);
@@ -127,10 +132,13 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
     require_input(result.of_label[static_cast<std::size_t>(number)].size() > 1,
                   "{}: only one text has the label '{}', and texts of one label are to be alike",
                   fmt::join(source.patterns, ", "), printable(label, 60));
-  for (auto& groups : result.groups) {
-    std::ranges::sort(groups);
-    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  }
+  sort_groups(result);
+  result.contradictions = std::ranges::count_if(result.samples, [&](const auto& sample) {
+    const std::span texts(sample.texts);
+    return texts.size() > 2 && std::ranges::any_of(texts.subspan(2), [&](std::int64_t text) {
+             return result.alike(texts[0], text);
+           });
+  });
   result.checksum = checksum_of(result);
   return result;
 }
@@ -178,18 +186,30 @@ EmbeddingDataset::EmbeddingDataset(EmbeddingTexts content, const Tokenizer& toke
 }
 
 void EmbeddingDataset::join_equal(std::int64_t room) {
-  auto group = std::ssize(content_.samples) + std::ssize(content_.of_label);  // a new one
+  std::vector<std::int64_t>& same = content_.same;
+  same.resize(content_.groups.size());
+  std::iota(same.begin(), same.end(), std::int64_t{0});
+  const auto first_of = [&](std::int64_t text) {
+    while (same[static_cast<std::size_t>(text)] != text)
+      text = same[static_cast<std::size_t>(text)];
+    return static_cast<std::size_t>(text);
+  };
   for (const auto& of_prompt : tokens_) {
-    std::map<std::vector<std::int32_t>, std::vector<std::size_t>> equal;
-    for (std::size_t text = 0; text < of_prompt.size(); ++text)
-      if (std::ssize(of_prompt[text]) == room) equal[of_prompt[text]].push_back(text);
-    for (const auto& [ids, texts] : equal) {
-      std::set<std::int64_t> joined = {group++};
-      for (const std::size_t text : texts)
-        joined.insert(content_.groups[text].begin(), content_.groups[text].end());
-      for (const std::size_t text : texts) content_.groups[text] = {joined.begin(), joined.end()};
+    std::map<Digest, std::int64_t> known;
+    for (std::size_t text = 0; text < of_prompt.size(); ++text) {
+      if (std::ssize(of_prompt[text]) != room) continue;
+      const auto number = static_cast<std::int64_t>(text);
+      const auto equal = known.emplace(checksum_of_items(of_prompt[text]), number).first->second;
+      const std::size_t first = first_of(equal), other = first_of(number);
+      if (first == other) continue;
+      same[other] = static_cast<std::int64_t>(first);
+      std::vector<std::int64_t>& joined = content_.groups[first];
+      std::ranges::move(content_.groups[other], std::back_inserter(joined));
+      content_.groups[other].clear();
     }
   }
+  for (std::int64_t& text : same) text = static_cast<std::int64_t>(first_of(text));
+  sort_groups(content_);
 }
 
 }  // namespace nystrom

@@ -43,12 +43,17 @@ struct EmbeddingTexts {
   std::vector<std::vector<std::int32_t>> tokens;  ///< of each text, without a prompt; likewise
   /// The samples of each label.
   std::vector<std::vector<std::int64_t>> of_label;
-  /// For each text the numbers of its pairs, or its labels, ascending.
+  /// For each text the numbers of its pairs, or its labels, ascending; of equal ones (`same`) the
+  /// first has those of all.
   std::vector<std::vector<std::int64_t>> groups;
+  /// For each text the first one that is cut to the same tokens; empty before an EmbeddingDataset
+  /// cuts them.
+  std::vector<std::int64_t> same;
   std::vector<Digest> digests;  ///< of each sample's first two texts
   SkippedRows skipped;
-  EncodingCounts counts;  ///< tokens and unknown, of different texts
-  std::string checksum;   ///< of all texts and samples
+  EncodingCounts counts;            ///< tokens and unknown, of different texts
+  std::int64_t contradictions = 0;  ///< samples whose negative another one gives as alike
+  std::string checksum;             ///< of all texts and samples
 
   /// Whether a sample is one text.
   bool is_alone() const { return roles == TextRoles::texts || roles == TextRoles::labels; }

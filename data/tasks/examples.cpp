@@ -47,7 +47,8 @@ TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labe
   if (const auto table = table_format_of(file)) return static_cast<TaskFormat>(*table);
   if (name == ".bin") return TaskFormat::cifar10;
   if (name == ".npy") return TaskFormat::pathfinder;
-  const std::string hint = encoding_hint(first_bytes(file));
+  const std::string last = last_ending(file),
+                    hint = last == ".gz" || last == ".zst" ? "" : encoding_hint(first_bytes(file));
   throw InputError(fmt::format("{}: the ending of its name does not tell its form{}",
                                printable_path(file), hint.empty() ? "; set task.format" : hint));
 }

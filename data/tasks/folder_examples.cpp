@@ -1,6 +1,7 @@
 // Examples that are whole files, alone or in folders. A folder's name is the label of every file
 // below it.
 #include <algorithm>
+#include <map>
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
@@ -65,6 +66,21 @@ std::vector<std::string> left_out(const fs::path& folder, const std::vector<std:
   return names;
 }
 
+/// Throws an InputError if links lead to one file from the folders of two labels. Links to one file
+/// in the folder of a label are copies of a text, as in the cache of the Hugging Face hub.
+void require_one_label(const std::vector<WholeFile>& files) {
+  std::map<fs::path, const WholeFile*> known;
+  for (const WholeFile& file : files) {
+    std::error_code dangling;
+    const fs::path path = fs::canonical(file.path, dangling);
+    if (dangling) continue;  // who reads it says so
+    const WholeFile* const first = known.emplace(path, &file).first->second;
+    require_input(first->label == file.label,
+                  "{} and {} are one file, which would have two labels; remove one of the links",
+                  printable_path(first->path), printable_path(file.path));
+  }
+}
+
 }  // namespace
 
 void note_tables(const std::vector<fs::path>& files, std::vector<std::string>& notes) {
@@ -113,7 +129,7 @@ void read_folders(const TaskConfig& task, const fs::path& folder, Labelled label
     for (const fs::path& file : found)
       files.push_back({file, labelled == Labelled::required ? std::optional(label) : std::nullopt});
   }
-  if (labelled == Labelled::required) require_different(read);
+  if (labelled == Labelled::required) require_one_label(files);
   read_whole_files(files, sink);
   add_note(folder, "only the files in folders of labels are read; left out",
            left_out(folder, labels), sink.notes);

@@ -47,7 +47,7 @@ std::vector<std::string> names_beside(const std::filesystem::path& file,
 }
 
 /// The task with the columns of this file. For vectors, texts with labels or alone may be trained
-/// on, and pairs held out, which need no negatives: each file then has some of the columns.
+/// on, and pairs held out: each file then has some of the columns.
 TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, TaskFormat format) {
   TaskColumns& columns = task.columns;
   if (*task.kind != TaskKind::embeddings || !columns.pair || !*task.header) return task;
@@ -64,7 +64,6 @@ TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, 
     columns.label.reset();
   else if (!has(columns.pair) && (has(columns.label) || !columns.label))
     columns.pair.reset();
-  if (std::ranges::none_of(columns.negatives, has)) columns.negatives.clear();
   return task;
 }
 
@@ -320,10 +319,7 @@ class TableExamples {
 
   /// Whether the cell of a label's column says that a text has it.
   bool is_set(const std::string& cell, std::size_t column, const Example& example) const {
-    for (const char* yes : {"1", "1.0", "true", "True", "TRUE"})
-      if (cell == yes) return true;
-    for (const char* no : {"0", "0.0", "false", "False", "FALSE"})
-      if (cell == no) return false;
+    if (is_indicator(cell)) return cell[0] == '1' || cell[0] == 't' || cell[0] == 'T';
     throw BadRow(fmt::format("{}: column '{}' is '{}', expected 0 or 1{}", example.place(),
                              printable(places_.wanted[column].name), printable(cell),
                              header_hint(task_, example)));
@@ -411,8 +407,12 @@ bool is_tagged_word(std::string_view line) {
 /// What a file whose first line names the column of the texts holds in place of lines of text, for
 /// messages; empty for another line.
 std::string table_form(const TaskConfig& task, const std::string& line) {
+  if (task.header == false) return "";
   for (const auto& [separator, format] : {std::pair('\t', "tsv"), {',', "csv"}}) {
-    const std::vector<std::string> cells = split_cells(line, separator);
+    std::vector<std::string> cells = split_cells(line, separator);
+    for (std::string& cell : cells)
+      if (cell.size() > 1 && cell.front() == '"' && cell.back() == '"')
+        cell = cell.substr(1, cell.size() - 2);
     if (cells.size() > 1 && std::ranges::find(cells, *named_columns(task).text) != cells.end())
       return fmt::format(
           "looks like a table, and each line is read as a text with all its columns; end its name "
@@ -439,7 +439,7 @@ void read_table(const TaskConfig& task, const std::filesystem::path& file, TaskF
 
 void read_lines(const TaskConfig& task, const std::filesystem::path& file, ExampleSink& sink) {
   const bool words = *task.kind == TaskKind::tokens;
-  constexpr const char* tags = "; if it is a word and its tag, set task.format to conll";
+  constexpr const char* tags = "; for lines of a word and its tag set task.format to conll";
   const auto name = std::make_shared<const std::string>(printable_path(file));
   RowLines rows(file, empty_lines(task, Labelled::optional), is_blank,
                 words ? tags : "; --document is for files of one text");

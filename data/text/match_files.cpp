@@ -99,6 +99,20 @@ void add_matches(const std::string& base, std::span<const std::string> parts, Fi
   }
 }
 
+/// Throws an InputError if two names are those of one file, as by a link: it would count twice.
+/// Hard links, as programs make them that save space, are files of their own.
+void require_different(std::span<const fs::path> files) {
+  std::map<fs::path, fs::path> names;
+  for (const fs::path& file : files) {
+    std::error_code nameless;  // the file of a pipe
+    const fs::path path = fs::canonical(file, nameless);
+    if (nameless) continue;
+    const auto [other, fresh] = names.emplace(path, file);
+    require_input(fresh, "{} and {} are one file, which would count twice; name it once",
+                  printable_path(other->second), printable_path(file));
+  }
+}
+
 }  // namespace
 
 std::vector<fs::path> match_files(std::span<const std::string> patterns) {
@@ -130,18 +144,6 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   add_matches(base.ends_with('/') ? base : base + '/', std::span(&any_depth, 1), names);
   std::ranges::sort(names);
   return {names.begin(), names.end()};
-}
-
-void require_different(std::span<const fs::path> files) {
-  std::map<fs::path, fs::path> names;
-  for (const fs::path& file : files) {
-    std::error_code nameless;  // the file of a pipe
-    const fs::path path = fs::canonical(file, nameless);
-    if (nameless) continue;
-    const auto [other, fresh] = names.emplace(path, file);
-    require_input(fresh, "{} and {} are one file, which would count twice; name it once",
-                  printable_path(other->second), printable_path(file));
-  }
 }
 
 std::string last_ending(const fs::path& file) {

@@ -21,10 +21,6 @@ std::vector<std::filesystem::path> match_files(std::span<const std::string> patt
 /// if there is none.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder);
 
-/// Throws an InputError if two names are those of one file, as by a link: it would count twice.
-/// Hard links, as programs make them that save space, are files of their own.
-void require_different(std::span<const std::filesystem::path> files);
-
 /// The last ending of a file's name, in lower case: ".gz" of "A.CSV.GZ".
 std::string last_ending(const std::filesystem::path& file);
 

@@ -57,12 +57,12 @@ struct Reading {
   bool quotes = false;  // whether there is one at all
 };
 
-Reading read_plainly(const std::filesystem::path& file) {
+Reading read_plainly(const std::filesystem::path& file, bool header) {
   LineReader lines(file);
   Reading reading;
   std::size_t width = 0;
   std::vector<bool> quoted;  // the columns whose cells so far are all in quotes
-  // A first line without quotes may name the columns; what follows is then more than two rows.
+  // A header without quotes says nothing of the rows, if there are more than two.
   std::int64_t rows = 0, fewest = 1;
   for (std::string line; lines.next(line);) {
     if (line.empty()) continue;
@@ -71,7 +71,7 @@ Reading read_plainly(const std::filesystem::path& file) {
     if (first) quoted.assign(width = tabs + 1, true);
     reading.fits &= tabs + 1 == width;
     if (line.find('"') == line.npos) {
-      if (first)
+      if (first && header)
         fewest = 3;
       else
         quoted.assign(width, false);
@@ -149,8 +149,8 @@ std::vector<std::string> quoted_cells(LineReader& lines, std::string& line, char
   }
 }
 
-Quotes find_quotes(const std::filesystem::path& file) {
-  const Reading plain = read_plainly(file);
+Quotes find_quotes(const std::filesystem::path& file, bool header) {
+  const Reading plain = read_plainly(file, header);
   if (!plain.quotes) return Quotes::plain;
   const Reading quoted = read_with_quotes(file);
   if (quoted.fits && (plain.sign || quoted.sign || !plain.fits)) return Quotes::quoted;

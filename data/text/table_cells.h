@@ -27,7 +27,7 @@ enum class Quotes {
 /// The quotes of a whole file. They are a writer's if each fits RFC 4180, all rows are equally
 /// wide, and there is a sign of a writer: doubled quotes in a cell, or two that are the whole cell,
 /// a first row of quoted cells alone, a column of quoted cells alone, or rows that only so are
-/// equally wide.
-Quotes find_quotes(const std::filesystem::path& file);
+/// equally wide. Below a header without quotes such a column has three rows or more.
+Quotes find_quotes(const std::filesystem::path& file, bool header);
 
 }  // namespace nystrom

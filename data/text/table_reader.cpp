@@ -22,7 +22,7 @@ class TextRows : public TableReader {
         rows_(file, empty, [](std::string_view line) { return line.empty(); }),
         header_(header),
         separator_(format == TableFormat::csv ? ',' : '\t'),
-        quotes_(format == TableFormat::csv ? Quotes::quoted : find_quotes(file)) {
+        quotes_(format == TableFormat::csv ? Quotes::quoted : find_quotes(file, header)) {
     if (!header) {
       number_columns();
       return;

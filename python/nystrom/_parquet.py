@@ -203,6 +203,7 @@ def class_names(schema: Any) -> Names:
     for column, feature in features.items():
         while isinstance(feature, dict) and isinstance(feature.get("feature"), dict):
             feature = feature["feature"]
-        if isinstance(feature, dict) and isinstance(feature.get("names"), list):
+        of_numbers = column in schema.names and "bool" not in str(schema.field(column).type)
+        if of_numbers and isinstance(feature, dict) and isinstance(feature.get("names"), list):
             names[column] = feature["names"]
     return names

@@ -44,9 +44,9 @@ std::string page_of_runs(const ReportCommand& options) {
   for (const std::string& run : options.runs) {
     require_input(seen.insert(fs::weakly_canonical(run)).second, "{}: is given twice",
                   printable(run));
-    require_input(fs::exists(fs::path(run) / "config.yaml") ||
-                      !fs::exists(fs::path(run) / "summary.json"),
-                  "{}: holds a sweep; give it alone, or the folders of its runs", printable(run));
+    require_input(
+        fs::exists(fs::path(run) / "config.yaml") || !fs::exists(fs::path(run) / "summary.json"),
+        "{}: holds a sweep; give it alone, or the folders of its runs", printable(run));
     runs.push_back(read_run_history(run));
   }
   return comparison_page(runs, {});

@@ -45,9 +45,8 @@ bool keeps_format(const TaskConfig& task, const std::string& file) {
   if (!table || task.recipe) return false;
   using enum TaskFormat;
   const TaskFormat format = *task.format;
-  return *table == TableFormat::jsonl || *table == TableFormat::json
-             ? format == jsonl || format == json || format == squad
-             : format == tsv || format == csv;
+  if (*table == TableFormat::json) return format == json || format == squad;
+  return *table == TableFormat::jsonl ? format == jsonl : format == tsv || format == csv;
 }
 
 }  // namespace

@@ -221,9 +221,6 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
   require_plain_prompts(*tokenizer, config.model.embedding);
   const TaskSources sources = task_sources(config.task, config.seed);
   EmbeddingTexts texts = read_embedding_texts(config.task, sources.train, *tokenizer);
-  require_input(texts.columns() > 2 || config.task.columns.negatives.empty(),
-                "task.columns.negatives: no file of task.train has these columns; correct their "
-                "names, or leave them out");
   check_training_texts(config, texts);
   EmbeddingData data;
   const EmbeddingConfig& embedding = config.model.embedding;
@@ -264,15 +261,10 @@ std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
   if (cut * 10 > different)
     lines.push_back(fmt::format("training: {} of {} texts are cut; raise data.sequence_length", cut,
                                 different));
-  const auto contradictions = std::ranges::count_if(texts.samples, [&](const auto& sample) {
-    return std::any_of(sample.texts.begin() + std::min<std::ptrdiff_t>(2, sample.texts.size()),
-                       sample.texts.end(),
-                       [&](std::int64_t text) { return texts.alike(sample.texts[0], text); });
-  });
-  if (contradictions > 0)
+  if (texts.contradictions > 0)
     lines.push_back(fmt::format(
         "training: {} rows name a text as unlike the first that another row gives as alike",
-        contradictions));
+        texts.contradictions));
   if (data.overlap > 0)
     lines.push_back(fmt::format(
         "validation: {} of its pairs are in the training data too; their score is no test",

@@ -89,7 +89,9 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
       "or without a score (task.columns.label)";
   require_input(config.task.columns.pair.has_value(), "{}: the files hold single texts, {}", option,
                 advice);
-  EmbeddingTexts read = read_embedding_texts(config.task, source, *tokenizer);
+  TaskConfig task = config.task;
+  task.columns.negatives = {};  // no measure reads them
+  EmbeddingTexts read = read_embedding_texts(task, source, *tokenizer);
   read.tokens = {};  // vectors are made of the texts
   const auto data = std::make_shared<const EmbeddingTexts>(std::move(read));
   const EmbeddingTexts& pairs = *data;
@@ -121,6 +123,10 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   }
   validation.digests = pairs.digests;
   validation.notes = pairs.skipped.notes;
+  if (!config.task.columns.negatives.empty())
+    std::erase_if(validation.notes, [](const std::string& note) {
+      return note.find("task.columns.negatives") != note.npos;
+    });
   const std::int64_t itself = std::ranges::count_if(
       pairs.samples, [](const EmbeddingSample& each) { return each.texts[0] == each.texts[1]; });
   require_input(scored || itself < std::ssize(pairs.samples),

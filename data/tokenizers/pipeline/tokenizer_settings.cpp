@@ -185,8 +185,9 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
     if (const auto part = config.find("added_tokens_decoder")) read_decoder(*part, settings);
     settings.clean_up_spaces = config.boolean_or("clean_up_tokenization_spaces", false);
     settings.splits_special = config.boolean_or("split_special_tokens", false);
-    if (config.boolean_or("from_slow", false)) config["from_slow"].fail(other_files);
-    if (const auto files = config.find("fast_tokenizer_files"))
+    const bool reads_json = std::filesystem::exists(folder / "tokenizer.json");
+    if (reads_json && config.boolean_or("from_slow", false)) config["from_slow"].fail(other_files);
+    if (const auto files = config.find("fast_tokenizer_files"); files && reads_json)
       for (const JsonPart& each : files->elements())
         if (each.text() != "tokenizer.json") each.fail(other_files);
     if (const auto part = config.find("tokenizer_class")) set_class(*part, settings);

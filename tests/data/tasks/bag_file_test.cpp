@@ -215,7 +215,8 @@ TEST_F(BagFileTest, RefusesOtherForms) {
 TEST_F(BagFileTest, RefusesWhatTellsPadding) {
   const std::string remedy =
       "' is not read: every row of a bag counts; write the rows that are no padding, without it";
-  for (const std::string name : {"mask", "length", "lengths", "attention_mask", "Key_Padding_Mask", "valid"}) {
+  for (const std::string name :
+       {"mask", "length", "lengths", "attention_mask", "Key_Padding_Mask", "valid"}) {
     ArrayFile(folder_ / "a.h5")
         .add("features", H5T_IEEE_F32LE, {1, 10, 7}, counting(70))
         .add(name.c_str(), H5T_STD_U8LE, {1}, {9});

@@ -201,12 +201,13 @@ TEST(TaskScorer, WordsWithoutATokenCountForNoBaseline) {
   TaskConfig task = task_of(TaskKind::tokens);
   task.metric = TaskMetric::accuracy;
   const auto data_of = [&](const std::vector<std::string>& words) {
-    const Example example{.words = words, .labels = {"B-X", "O", "O", "B-Y"}, .labelled = true};
+    const Example example{
+        .words = words, .labels = {"B-X", "O", "O", "O", "B-Y"}, .labelled = true};
     return dataset_of(task, {example}, {"O", "B-X", "B-Y"});
   };
-  EXPECT_EQ(constant_scores(data_of({"a", " ", " ", "b"})).decisive, 0.5);
+  EXPECT_EQ(constant_scores(data_of({"a", " ", " ", " ", "b"})).decisive, 0.5);
   EXPECT_EQ(message_of([&] {
-              require_targets(data_of({" ", " ", " ", " "}), "the data");
+              require_targets(data_of({" ", " ", " ", " ", " "}), "the data");
             }),
             "no word of the data has a token; correct the words, or choose another tokenizer");
 }

@@ -160,10 +160,13 @@ TEST_F(TableTexts, JsonLinesUnderAnotherNameAreCounted) {
 // ---- Quotes of TSV ------------------------------------------------------------------------------
 
 TEST_F(TableTexts, QuotesOfWritersAreRecognized) {
-  const auto quotes = [&](const std::string& bytes) {
+  const auto quotes = [&](const std::string& bytes, bool header = true) {
     write_bytes(folder_ / "a.tsv", bytes);
-    return find_quotes(folder_ / "a.tsv");
+    return find_quotes(folder_ / "a.tsv", header);
   };
+  const std::string three = "text\tlabel\n\"a\"\t1\n\"b\"\t0\n\"c\"\t0\n";
+  EXPECT_EQ(quotes(three), Quotes::quoted);
+  EXPECT_EQ(quotes(three, /*header=*/false), Quotes::plain);
   EXPECT_EQ(quotes("text\tlabel\nplain\t1\n"), Quotes::plain);
   EXPECT_EQ(quotes("text\tlabel\nsay \"hi\t1\n\"Yes\"\t0\n"), Quotes::plain);
   EXPECT_EQ(quotes("text\tlabel\n\"Yes\"\t0\nno\t1\n"), Quotes::plain);  // quotes of the text

@@ -175,7 +175,7 @@ TEST_F(BagsRun, NumbersCanBePredicted) {
   EXPECT_GE(test_scores("run").at("pearson"), 0.8);
   write_bytes(folder_ / "labels.csv", "id,label\ns0,a\ns1,b\n");
   expect_refused(
-      "evaluate run --file labels.csv --set task.columns.value=null",
+      "evaluate run --quiet --file labels.csv --set task.columns.value=null",
       "labels.csv:2: the row has a label, and the model predicts a number; name the column of "
       "numbers by task.columns.value");
 }

@@ -245,7 +245,8 @@ TEST_F(EmbeddingTest, WrongInputsAreRefused) {
       "task.columns.pair and one of task.columns.negatives");
   set("text: query", "", "views: crops, ");
   expect_refused(
-      "task.validation: the files hold single texts, which say nothing about similarity; name pairs "
+      "task.validation: the files hold single texts, which say nothing about similarity; name "
+      "pairs "
       "(task.columns.pair) in task.validation, with or without a score (task.columns.label)");
   set("text: query, pair: answer", "", "metric: spearman, ");
   expect_refused(
