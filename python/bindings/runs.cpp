@@ -155,6 +155,7 @@ nb::dict plan_of(const std::string& config, bool is_text, const std::vector<std:
   if (options.start.from) models["model.from"] = *options.start.from;
   if (options.distillation.teacher) models["distillation.teacher"] = *options.distillation.teacher;
   plan["models"] = models;
+  plan["fresh_head"] = options.start.fresh_head;
   if (task) add_columns(plan, options.task);
   return plan;
 }
@@ -228,6 +229,15 @@ void bind_runs(nb::module_& module) {
   module.def("plan_of_model", &plan_of_model, "path"_a, "overrides"_a,
              nb::sig("def plan_of_model(path: str, overrides: list[str]) -> dict[str, "
                      "typing.Any]"));
+  module.def(
+      "outputs_of",
+      [](const std::string& path) {
+        const Unlocked unlocked;
+        Log log(/*quiet=*/true, [](const std::string&) {});
+        return with_context("model.from",
+                            [&] { return open_model_folder(path, {}, log).config.labels; });
+      },
+      "path"_a);
   module.def(
       "check_run_place", [](const std::string& run_dir) { check_run_place(run_dir); }, "run_dir"_a);
 }

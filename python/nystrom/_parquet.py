@@ -194,7 +194,8 @@ class Batches:
 
 
 def class_names(schema: Any) -> Names:
-    """The names of the classes of each column, as the Datasets library writes them."""
+    """The names of the classes of each column of whole numbers, as the Datasets library writes
+    them."""
     try:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -203,7 +204,11 @@ def class_names(schema: Any) -> Names:
     for column, feature in features.items():
         while isinstance(feature, dict) and isinstance(feature.get("feature"), dict):
             feature = feature["feature"]
-        of_numbers = column in schema.names and "bool" not in str(schema.field(column).type)
-        if of_numbers and isinstance(feature, dict) and isinstance(feature.get("names"), list):
+        if not isinstance(feature, dict) or not isinstance(feature.get("names"), list):
+            continue
+        type: Any = schema.field(column).type if schema.names.count(column) == 1 else None
+        while hasattr(type, "value_type"):  # of lists
+            type = type.value_type
+        if str(type).startswith(("int", "uint")):
             names[column] = feature["names"]
     return names

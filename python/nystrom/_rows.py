@@ -160,12 +160,12 @@ def _require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) 
 
 
 def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row | Exception]:
-    from nystrom._parquet import Batches, class_names
+    from nystrom._parquet import Batches
 
     _require_columns(columns, data.schema.names, name)
     if isinstance(data, Batches):
         data.columns = columns
-    named = class_names(data.schema)
+    named = class_names_of(data, name)
     batches = data.to_batches() if hasattr(data, "to_batches") else data
     for batch in batches:
         parts = [batch.column(batch.schema.get_field_index(c)).to_pylist() for c in columns]
@@ -181,24 +181,23 @@ def _dataset_rows(
         _require_columns(columns, data.column_names, name)
         data = data.select_columns(list(columns))
     rows = _single_rows(iter(data.with_format(None)), name, columns, optional)
-    return _with_names(rows, columns, class_names_of(data), name)
+    return _with_names(rows, columns, class_names_of(data, name), name)
 
 
-def class_names_of(data: Any) -> Names:
-    """The names of the classes of each column of a Dataset, an Arrow table or a Parquet file, in
-    the order of their numbers; of other data none."""
+def class_names_of(data: Any, name: str) -> Names:
+    """The names of the classes of each column, in the order of their numbers, where the data that
+    the argument `name` gave states them: a Dataset, and what it wrote as Arrow or Parquet."""
     from nystrom._parquet import class_names, is_parquet, open_parquet
 
-    if isinstance(data, (str, os.PathLike)):
-        return class_names(open_parquet(data, "train").schema) if is_parquet(data) else {}
-    if not hasattr(data, "with_format"):
+    if isinstance(data, os.PathLike) or is_parquet(data):
+        data = open_parquet(data, name)
+    if not (hasattr(data, "features") and hasattr(data, "with_format")):
         return class_names(getattr(data, "schema", None))
-    named: Names = {}
-    for column, feature in (getattr(data, "features", None) or {}).items():
-        names = getattr(getattr(feature, "feature", feature), "names", None)
-        if names:
-            named[column] = list(names)
-    return named
+    found = {
+        column: getattr(getattr(feature, "feature", feature), "names", None)
+        for column, feature in (data.features or {}).items()
+    }
+    return {column: list(names) for column, names in found.items() if names}
 
 
 def _with_names(

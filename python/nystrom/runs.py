@@ -232,17 +232,13 @@ def finetune(
         elif several is not None:
             options += column_options(labels=several)
             plan = _core.plan(*_given(config), options + place, True)
-        from nystrom._rows import class_names_of
-
-        named = class_names_of(train)
+        stated = [] if train is None else _stated_labels(train, plan)
         if plan["kind"] is None and train is not None:
             kind, train = _kind_of(train, plan, quiet)
             options += kind
             plan = _core.plan(*_given(config), options + place, True)
-        if not plan["classes"] and plan["kind"] in ("classification", "tokens"):
-            plan["classes"] = named.get(plan["label"], [])
-            if plan["classes"]:  # in the order of their numbers
-                options.append(f"task.labels={text_of(plan['classes'])}")
+        if plan["kind"] in ("classification", "tokens"):
+            options += stated
         from nystrom._given import Columns, file_names, names_of_files
 
         columns = Columns(plan)
@@ -301,6 +297,22 @@ def _share(validation: Any) -> float | None:
     if not 0 < share < 1:
         raise InputError(f"validation={share:g}: a share lies between 0 and 1")
     return share
+
+
+def _stated_labels(train: Any, plan: dict[str, Any]) -> list[str]:
+    """The option of the labels, where the data states their numbers and the task names none. A head
+    that is kept has an order of its own."""
+    from nystrom._given import read_here
+    from nystrom._rows import class_names_of
+
+    rows = read_here(train)
+    names = None if rows is None else class_names_of(rows, "train").get(plan["label"])
+    if not names or plan["classes"]:
+        return []
+    origin = None if plan["fresh_head"] else plan["models"].get("model.from")
+    kept = [] if origin is None else _core.outputs_of(origin)
+    names = kept if {*kept} == {*names} else names
+    return [f"task.labels={text_of(names)}"]
 
 
 def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], Any]:

@@ -1004,16 +1004,6 @@ def test_files_that_name_classes_otherwise_are_refused(task, tmp_path):
         nystrom.finetune(task, train=str(tmp_path / "*.parquet"), validation=ROWS)
 
 
-def test_classes_of_a_dataset_keep_their_order(task, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    names = ["rough", "none", "calm"]
-    data = hub_dataset().cast_column("label", datasets.ClassLabel(names=names))
-    data.to_parquet(tmp_path / "a.parquet")
-    for train in (data, tmp_path / "a.parquet"):
-        run = nystrom.finetune(task, train=train, validation=ROWS, overwrite=True, quiet=True)
-        assert run.load().labels == names
-
-
 def test_equal_parquet_files_count_each(task, tmp_path, capsys, parquet):
     for name in ("one/a", "two/a"):
         (tmp_path / name).parent.mkdir()
@@ -1035,6 +1025,47 @@ def test_files_may_differ_in_columns_that_are_not_read(task, of_a_file, tmp_path
     parquet.write_table(table[20:].drop_columns("label"), tmp_path / "b.parquet")
     with pytest.raises(nystrom.InputError, match="b.parquet': lacks the column 'label'"):
         nystrom.finetune(task, train=tmp_path / "*.parquet", validation=ROWS, overwrite=True)
+
+
+def of_classes(names):
+    datasets = pytest.importorskip("datasets")
+    rows = {"text": as_columns()["text"], "label": [names.index(label) for _, label in ROWS]}
+    return datasets.Dataset.from_dict(rows).cast_column("label", datasets.ClassLabel(names=names))
+
+
+# https://github.com/huggingface/setfit/issues/462
+@pytest.mark.parametrize("form", ["Dataset", "Arrow", "Parquet"])
+@pytest.mark.parametrize("kind", ["classification", None])
+def test_classes_keep_the_numbers_of_a_dataset(form, kind, task, tmp_path):
+    names = ["rough", "none", "calm"]
+    task["task"] = {"kind": kind}
+    rows = of_classes(names)
+    if form == "Arrow":
+        rows = rows.data.table
+    elif form == "Parquet":
+        rows.to_parquet(tmp_path / "rows.parquet")
+        rows = tmp_path / "rows.parquet"
+    run = nystrom.finetune(task, train=rows, validation=rows, quiet=True)
+    assert run.load().labels == names
+    task["run_dir"] /= "next"
+    again = {"train": of_classes(names[::-1]), "validation": 0.2, "quiet": True}
+    kept = nystrom.finetune(task, model={"from": run}, **again)
+    assert kept.load().labels == names
+    options = {"model": {"from": run, "fresh_head": True}, "overwrite": True}
+    assert nystrom.finetune(task, **options, **again).load().labels == names[::-1]
+
+
+def test_tags_keep_the_numbers_of_a_dataset(task):
+    datasets = pytest.importorskip("datasets")
+    tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-X", "I-X"]))
+    rows = {
+        "tokens": [text.split() for text, _ in ROWS],
+        "tags": [[int(word == "sea") for word in text.split()] for text, _ in ROWS],
+    }
+    rows = datasets.Dataset.from_dict(rows).cast_column("tags", tags)
+    task["task"] = {"kind": "tokens"}
+    run = nystrom.finetune(task, train=rows, validation=rows, quiet=True)
+    assert run.load().labels == ["O", "B-X", "I-X"]
 
 
 # https://github.com/huggingface/datasets/pull/6616
