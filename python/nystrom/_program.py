@@ -58,7 +58,11 @@ def run(
         child = subprocess.Popen(
             [*arguments, "--", *words], stdin=subprocess.DEVNULL, stdout=output,
             stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-            env=os.environ | {"OMP_NUM_THREADS": str(_core.num_threads())},
+            env=os.environ
+            | {
+                "OMP_NUM_THREADS": str(_core.num_threads()),
+                "NYSTROM_ENDS_WITH": str(os.getpid()),  # where this process is killed
+            },
         )  # fmt: skip
         try:
             message = _messages(child)

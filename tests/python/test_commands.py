@@ -1,6 +1,11 @@
 """Commands as functions: the program's results, from data in memory."""
 
 import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +168,39 @@ def test_files_of_images_are_read(tmp_path):
     assert model.predict_proba(images).shape == (3, 10) and len(model.predict(str(images))) == 3
     with pytest.raises(nystrom.InputError, match="matches no file"):
         model.predict("no name of a file")
+
+
+# https://github.com/dask/distributed/issues/1322
+def test_a_command_ends_with_its_process(trained, tmp_path):
+    script = """
+        import subprocess, sys, nystrom
+        class Told(subprocess.Popen):
+            def __init__(self, *arguments, **options):
+                super().__init__(*arguments, **options)
+                print(self.pid, flush=True)
+        subprocess.Popen = Told
+        nystrom.evaluate(sys.argv[1], ["the sea was calm and old ships sailed home"] * 300_000)
+    """
+    caller = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), str(trained)],
+        stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    stat = Path("/proc", caller.stdout.readline().strip(), "stat")
+
+    def works() -> bool:
+        try:
+            return ") Z" not in stat.read_text()
+        except OSError:
+            return False
+
+    time.sleep(1)
+    assert works()
+    caller.kill()
+    caller.communicate()
+    deadline = time.monotonic() + 10
+    while works() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not works()
 
 
 def test_vectors_are_evaluated_by_pairs_and_classes(model):

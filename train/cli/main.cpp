@@ -170,6 +170,16 @@ void restart_with_short_spin(char** argv) {
   ::execv("/proc/self/exe", argv);  // returns only if it fails; the program then works as it is
 }
 
+/// Lets the program end with the process that started it, where that gives its number: Python that
+/// is killed, as a notebook's kernel at its restart, cannot end it.
+void end_with_parent() {
+  const char* parent = std::getenv("NYSTROM_ENDS_WITH");
+  if (!parent) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (std::to_string(::getppid()) != parent) std::_Exit(interrupted);  // it has ended before
+  ::unsetenv("NYSTROM_ENDS_WITH");  // which is not for the processes that this one starts
+}
+
 /// Declares --completion, which prints the script and ends the program, like --version.
 void add_completion_option(CLI::App& app) {
   const auto print = [&app](const std::string& shell) {
@@ -346,6 +356,7 @@ int main(int argc, char** argv) {
   using namespace nystrom;
   fill_standard_descriptors();
   restart_with_short_spin(argv);
+  end_with_parent();
   ::prctl(PR_SET_NAME, "nystrom");  // after a restart ps and top would show "exe"
   std::signal(SIGXFSZ, SIG_IGN);    // a write beyond a limit of file sizes fails, as on a full disk
   // A command has nothing to save until it constructs StopSignals. Ignored signals stay ignored.
