@@ -10,6 +10,7 @@ from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 
@@ -111,3 +112,22 @@ def absolute(path: str | bytes | os.PathLike[str]) -> str:
 def overrides(sections: Mapping[str, Any]) -> list[str]:
     """Options like those of --set, one for each section: {"training": {"steps": 9}}."""
     return [f"{name}={text_of(value)}" for name, value in sections.items()]
+
+
+def require_once(sections: Mapping[str, Any], **given: tuple[Any, ...]) -> None:
+    """Throws an InputError for an option of `sections` in whose place an argument of the same call
+    is. `given` are the arguments: a value, None if it was left out, and the options."""
+    named = set(_named(sections))
+    for argument, (value, *options) in given.items():
+        for option in options if value is not None else ():
+            if option in named:
+                raise InputError(f"{option}: the argument {argument} gives it too; leave one out")
+
+
+def _named(sections: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the options that have a value."""
+    for name, value in sections.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{each}" for each in _named(value))
+        elif value is not None:
+            yield name

@@ -18,6 +18,7 @@ from nystrom._options import (
     new_folder,
     overrides,
     path_of,
+    require_once,
     text_of,
 )
 from nystrom._texts import require_no_mask, texts_of
@@ -82,6 +83,12 @@ def evaluate(
         raise InputError(f"evaluate: got {got}; give one of {', '.join(given)}")
     if (names == ["classify"]) != (test is not None):
         raise InputError("evaluate: classify and test go together: what to learn, what to measure")
+    require_once(
+        sections,
+        text=(text, "task.columns.text", "data.text_column"),
+        label=(label, "task.columns.label", "task.columns.labels"),
+        pair=(pair, "task.columns.pair"),
+    )
     options = overrides(sections)
     with _opened(model) as (path, flags, given_data):
         flags |= {"batch": batch_size, "dimensions": dimensions, "split": split, "quiet": quiet}

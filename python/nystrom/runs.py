@@ -16,6 +16,7 @@ from nystrom._options import (
     overrides,
     path_of,
     require_numbers,
+    require_once,
     text_of,
 )
 from nystrom.errors import InputError, Interrupted
@@ -164,6 +165,12 @@ def pretrain(
     """
     _require_functions(on_step, on_evaluation)
     require_numbers(threads=threads)
+    require_once(
+        sections,
+        texts=(texts, "data.train"),
+        validation=(validation, "data.validation", "data.validation_fraction"),
+        text=(text, "data.text_column"),
+    )
     options = overrides(sections)
     if text is not None:
         options.append(f"data.text_column={text_of(text)}")
@@ -222,6 +229,14 @@ def finetune(
     """
     _require_functions(on_step, on_evaluation)
     require_numbers(threads=threads)
+    require_once(
+        sections,
+        train=(train, "task.train"),
+        validation=(validation, "task.validation", "task.validation_fraction"),
+        text=(text, "task.columns.text"),
+        label=(label, "task.columns.label", "task.columns.labels"),
+        pair=(pair, "task.columns.pair"),
+    )
     options = overrides(sections)
     several = names_of_columns(label)
     options += column_options(text=text, label=label if several is None else None, pair=pair)

@@ -607,6 +607,22 @@ def test_zeros_of_both_signs_are_one_label(task):
 # ---- A share ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"task": {"train": ["a.tsv"]}}, "task.train: the argument train gives it too; leave one out"),
+        ({"task.validation_fraction": 0.3}, "task.validation_fraction: the argument validation"),
+        ({"text": "a", "task": {"columns": {"text": "b"}}}, "task.columns.text: the argument text"),
+        ({"label": ["a"], "task.columns": {"label": "b"}}, "task.columns.label: the argument label"),
+    ],
+)
+def test_an_option_is_given_once(arguments, message, task, config):
+    with pytest.raises(nystrom.InputError, match=message):
+        nystrom.finetune(task, train=ROWS, validation=0.2, **arguments)
+    with pytest.raises(nystrom.InputError, match="data.train: the argument texts gives it too"):
+        nystrom.pretrain(config, texts=lines(9, seed=1), data={"train": ["a.txt"]})
+
+
 def test_a_share_is_held_out_of_each_class_alike(task, capsys):
     rows = [(f"the sea {at}", "rare" if at % 10 == 0 else "often") for at in range(200)]
     nystrom.finetune(task, train=rows, validation=0.2)
