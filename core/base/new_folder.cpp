@@ -30,15 +30,17 @@ void remove_leftovers(const fs::path& place) {
   }
 }
 
-/// Gives `folder` the group and the permissions of the one that it replaces, which may be closed to
-/// others. Returns whether it has them, or sets errno.
+/// Gives `folder` the owner, the group and the permissions of the one that it replaces. Where the
+/// system does not let it have the first two, nobody may do more than in either. Returns false, and
+/// sets errno, if the permissions cannot change.
 bool keep_access(const fs::path& folder, const fs::path& replaced) {
   struct stat now {};
   struct stat kept {};
   if (::stat(replaced.c_str(), &kept) != 0 || ::stat(folder.c_str(), &now) != 0) return true;
-  const mode_t mode = (kept.st_mode & 07777) | S_IRWXU;
-  return (now.st_gid == kept.st_gid || ::chown(folder.c_str(), -1, kept.st_gid) == 0) &&
-         ((now.st_mode & 07777) == mode || ::chmod(folder.c_str(), mode) == 0);
+  const bool same = (now.st_uid == kept.st_uid && now.st_gid == kept.st_gid) ||
+                    ::chown(folder.c_str(), kept.st_uid, kept.st_gid) == 0;
+  const mode_t mode = ((same ? kept.st_mode : kept.st_mode & now.st_mode) & 07777) | S_IRWXU;
+  return (now.st_mode & 07777) == mode || ::chmod(folder.c_str(), mode) == 0;
 }
 
 }  // namespace
@@ -86,8 +88,7 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   const int error = errno;
   if (!made) discard();
   errno = error;
-  require_success(made, place_,
-                  mark.is_open() ? "cannot keep its group and permissions" : "cannot create");
+  require_success(made, place_, mark.is_open() ? "cannot keep its permissions" : "cannot create");
 }
 
 bool NewFolder::make_temporary() {

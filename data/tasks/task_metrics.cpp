@@ -307,6 +307,10 @@ void predict_frequent_labels(LabelSets& sets) {
   sets.scores.assign(sets.truth.size(), 0);
 }
 
+std::string metric_text(double value) {
+  return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
+}
+
 void require_finite(std::span<const double> scores) {
   if (!std::ranges::all_of(scores, [](double score) { return std::isfinite(score); }))
     throw DivergedError(

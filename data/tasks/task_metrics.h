@@ -8,6 +8,7 @@
 #include <functional>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace nystrom {
@@ -111,6 +112,9 @@ double subset_accuracy(const LabelSets& sets);
 /// Sets predictions that ignore the input: for every example the most frequent labels, as many as
 /// give the largest micro F1. All scores are equal.
 void predict_frequent_labels(LabelSets& sets);
+
+/// A metric for people: "0.9142", or "undefined" for NaN.
+std::string metric_text(double value);
 
 /// Throws an InputError if a score of a model is NaN or infinite: what follows from it would be an
 /// answer all the same.

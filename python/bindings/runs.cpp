@@ -153,6 +153,7 @@ nb::dict plan_of(const std::string& config, bool is_text, const std::vector<std:
   plan["text_column"] = options.data.text_column;
   nb::dict models;  // that the run reads, by their options
   if (options.start.from) models["model.from"] = *options.start.from;
+  if (options.tokenizer.path) models["tokenizer.path"] = *options.tokenizer.path;
   if (options.distillation.teacher) models["distillation.teacher"] = *options.distillation.teacher;
   plan["models"] = models;
   plan["fresh_head"] = options.start.fresh_head;

@@ -33,6 +33,7 @@ from nystrom._rows import (
     require_agreement,
     rows_or_errors,
     separated_cell,
+    single_label_cell,
 )
 from nystrom._texts import described, text_of
 from nystrom.errors import InputError
@@ -61,7 +62,7 @@ class Columns:
             self._cells[column] = text_of
         questions = self.kind == "questions"
         if plan["label"]:
-            other = label_cell
+            other = label_cell if self.kind == "tokens" else single_label_cell
             if plan.get("label_separator"):
                 other = separated_cell
             elif plan.get("multi_label"):
@@ -262,7 +263,7 @@ class GivenData:
         if self._written and json.dumps(before, sort_keys=True) != self._label_types():
             raise InputError(
                 f"'{run_dir}': holds a run with other settings; changed: the types of its labels; "
-                "choose another run_dir"
+                "choose another run_dir, or overwrite=True"
             )
 
     def write_label_types(self, run_dir: str) -> None:

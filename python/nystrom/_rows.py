@@ -128,9 +128,7 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
     parts = []
     for column in columns:
         same = [each for each in names if str(each) == column]  # those of pandas may be numbers
-        part = data[same[0]]
-        single = getattr(part, "shape", ())[1:] == (1,) and hasattr(part, "reshape")
-        parts.append(part.reshape(-1) if single else part)  # an array [rows, 1]
+        parts.append(data[same[0]])
     for column, part in zip(columns, parts):
         no_column = isinstance(part, (str, set, frozenset)) or columns_of(part) is not None
         if no_column or not hasattr(part, "__len__"):
@@ -371,6 +369,11 @@ def label_cell(value: Any, place: str) -> Any:
     if value in (float("inf"), float("-inf")):
         raise InputError(f"{place}: the label is infinite")
     return value
+
+
+def single_label_cell(value: Any, place: str) -> Any:
+    """A label that a text has one of, also as a row of an array [rows, 1]."""
+    return label_cell(value[0] if getattr(value, "shape", None) == (1,) else value, place)
 
 
 def separated_cell(value: Any, place: str) -> Any:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
+from numbers import Real
 
 from nystrom import _core
 from nystrom._options import (
@@ -406,7 +407,7 @@ def _are_vectors(corpus: Any) -> bool:
     """Whether it is an array [rows, width], or a list of its rows."""
     if isinstance(corpus, list) and corpus:
         row = corpus[0]
-        numbers = isinstance(row, list) and bool(row) and isinstance(row[0], float)
+        numbers = isinstance(row, (list, tuple)) and bool(row) and isinstance(row[0], Real)
         return numbers or getattr(row, "ndim", 0) == 1
     return getattr(corpus, "ndim", 0) == 2 and not hasattr(corpus, "columns")
 
@@ -429,7 +430,8 @@ def _array(vectors: Any) -> Any:
     if result.ndim != 2:
         raise InputError(f"corpus: vectors of the shape {result.shape}; expected [rows, width]")
     for row, column in numpy.argwhere(~numpy.isfinite(result))[:1]:
-        fault = "is too large for f32" if numpy.isfinite(vectors[row][column]) else "is not finite"
+        number = abs(float(vectors[row][column]))  # of a matrix, a row has one row
+        fault = "is too large for f32" if number < float("inf") else "is not finite"
         raise InputError(f"corpus: number {column} of vector {row} {fault}")
     return result
 

@@ -335,7 +335,7 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
     they may come once only."""
     from nystrom._given import Columns, names_of_files, read_here
     from nystrom._output import write
-    from nystrom._rows import label_cell
+    from nystrom._rows import single_label_cell
 
     if plan["labels"]:
         return ["task.kind=classification"], train
@@ -350,7 +350,7 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
         if isinstance(row, Exception):
             raise row
         label = row[columns.names.index(plan["label"])]
-        return label if isinstance(label, (set, frozenset)) else label_cell(label, place)
+        return label if isinstance(label, (set, frozenset)) else single_label_cell(label, place)
 
     cells = columns.rows(rows, "train")
     label: Any = None

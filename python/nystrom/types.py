@@ -32,10 +32,11 @@ class Entity(TypedDict):
 
 
 class Word(TypedDict):
-    """A word with its label: tokens whose labels are no entities. A text has a list of them."""
+    """A word with its label: tokens whose labels are no entities. A text has a list of them. A word
+    that is not read has None for label and score, and no place; nor have words given as rows."""
 
     label: Any
-    score: float
+    score: float | None
     word: str
     start: int
     end: int

@@ -40,9 +40,17 @@ StudyProgress study_progress(const char* unit, Log& log) {
 /// before the measurements start.
 void run_study(const StudyOptions& options, const char* name,
                const std::function<Study()>& measure) {
+  const bool made = !options.output.empty() && !fs::exists(options.output);
   if (!options.output.empty()) make_study_folder(options.output, name);
   const EndAtSignals stop("stopped; nothing was kept");
-  const Study study = measure();
+  Study study;
+  try {
+    study = measure();
+  } catch (...) {
+    std::error_code in_use;
+    if (made) fs::remove(options.output, in_use);  // if it is empty
+    throw;
+  }
   if (!options.output.empty()) write_study(study, options.output);
   if (options.common.json) {
     fmt::print("{}", json_text(study));

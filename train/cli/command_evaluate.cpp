@@ -244,11 +244,6 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
   return evaluate_task(*task.model, dataset, options.batch, communicator, show);
 }
 
-/// A metric, which may be undefined.
-std::string figure(double value) {
-  return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
-}
-
 /// The figures of each class, a line each.
 void print_classes(const TaskDataset& data, const TaskScores& scores) {
   constexpr std::size_t most = 30;
@@ -256,13 +251,13 @@ void print_classes(const TaskDataset& data, const TaskScores& scores) {
   std::size_t width = 5;
   for (const std::string& name : data.labels().names())
     width = std::max(width, printable(name, 40).size());
-  fmt::print("{:<{}}  examples  precision   recall       f1      auc\n", "label", width);
+  fmt::print("{:<{}}  examples  precision   recall       f1        auc\n", "label", width);
   for (std::size_t i = 0; i < scores.classes.size(); ++i) {
     const ClassFigures& figures = scores.classes[i];
-    fmt::print("{:<{}}  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>7}\n",
+    fmt::print("{:<{}}  {:>8}  {:>9.4f}  {:>7.4f}  {:>7.4f}  {:>9}\n",
                printable(data.labels().names()[i], 40), width, figures.support,
                figures.score.precision, figures.score.recall, figures.score.f1,
-               figure(figures.auc));
+               metric_text(figures.auc));
   }
 }
 
@@ -275,6 +270,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   shared.run_dir = shared.data.cache = "";
   shared.task.train = shared.task.validation = {};
   require_same_model(options, *task.model, task.tokenizer.get(), communicator, to_yaml(shared));
+  require_none(problems(task.settings.task));  // data.text_column may name that of the labels
   const auto dataset = task.reader->read(options.file, Labelled::required);
   for (const std::string& line : warnings_of(dataset->skipped())) log.warn(line);
   warn_of_losses(dataset->kind(), dataset->counts(), task.settings.data.sequence_length, log);
@@ -291,11 +287,11 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   std::size_t width = 14;
   for (const auto& [name, value] : result.scores.values) width = std::max(width, name.size() + 2);
   for (const auto& [name, value] : result.scores.values)
-    fmt::print("{:<{}}{:>8}\n", name, width, figure(value));
+    fmt::print("{:<{}}{:>8}\n", name, width, metric_text(value));
   fmt::print("{:<{}}{:>8.4f}\n", "loss", width, result.loss);
   print_classes(*dataset, result.scores);
   fmt::print("always {}: {} {}\n", constant_prediction(dataset->target()), baseline.metric,
-             figure(baseline.decisive));
+             metric_text(baseline.decisive));
 }
 
 // ---- Vectors of texts ---------------------------------------------------------------------------
@@ -312,7 +308,8 @@ void print(const VectorScores& result, bool json) {
   for (const auto& [name, value] : result.counts)
     words.push_back(fmt::format("{} {}", value, name));
   fmt::print("{}\n", fmt::join(words, ", "));
-  for (const auto& [name, value] : result.scores) fmt::print("{:<14}{:>8}\n", name, figure(value));
+  for (const auto& [name, value] : result.scores)
+    fmt::print("{:<14}{:>8}\n", name, metric_text(value));
 }
 
 /// A checksum of the files that patterns match.
@@ -367,6 +364,7 @@ VectorScores score_classes(const EvaluateOptions& options, const VectorModel& mo
   TaskConfig task = model.task;
   task.train = options.classify;
   task.validation = options.test;
+  require_none(problems(task));
   communicator.require_same_files(
       "--classify and --test",
       text_checksum(identity_of(task.train) + identity_of(task.validation)));

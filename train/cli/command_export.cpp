@@ -5,6 +5,7 @@
 #include "core/base/printable.h"
 #include "core/base/stop_signals.h"
 #include "core/check.h"
+#include "data/tasks/task_metrics.h"
 #include "train/cli/commands.h"
 #include "train/export/export.h"
 #include "train/export/export_score.h"
@@ -54,7 +55,8 @@ void print(const ExportScores& scores) {
   fmt::print("{:<14}{:>8}{:>14}{:>18}\n", "", "loss", scores.runtimes[0].metric, "same prediction");
   for (const RuntimeScore& each : scores.runtimes) {
     const std::string same = each.agreement ? fmt::format("{:.2f} %", 100 * *each.agreement) : "-";
-    fmt::print("{:<14}{:>8.4f}{:>14.4f}{:>18}\n", each.runtime, each.loss, each.value, same);
+    fmt::print("{:<14}{:>8.4f}{:>14}{:>18}\n", each.runtime, each.loss, metric_text(each.value),
+               same);
   }
 }
 

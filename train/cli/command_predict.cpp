@@ -348,8 +348,9 @@ Command add_predict_command(CLI::App& app) {
   auto* command = app.add_subcommand("predict", "Predict with a model: fill masks, or do its task");
   command->footer(
       "The fields are those of Hugging Face's pipelines. An argument that names a file is read as "
-      "its ending says, else as the task's format, or line by line; one\n"
-      "that ends as such files do (.txt, .tsv, .csv, .json, .jsonl, .h5, .hdf5, .conll, also .gz, "
+      "the training's files of its ending, else as\nits ending says, else as the task's format, or "
+      "line by line; one that ends as such files do (.txt, .tsv, .csv, .json, .jsonl, .h5, .hdf5, "
+      ".conll, also .gz, "
       ".zst) must be there; --as-text takes\n"
       "all for texts. The results come in the order of the lines, whatever their number.\n"
       "A model trained on folders of documents reads each file as one text, and folders with all\n"

@@ -3,7 +3,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/config_io.h"
-#include "train/config/validation.h"
 #include "train/objectives/task_settings.h"
 #include "train/state/sentence_modules.h"
 
@@ -67,7 +66,6 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
   config = override_config(config, "default settings", split.run);
   if (!config.task.columns.text && !config.task.recipe)
     config.task.columns.text = config.data.text_column;
-  require_none(problems(config.task));
   require_input(config.task.kind == kind || config.task.recipe,
                 "--set task.kind={}: vectors are made of single texts; leave it out",
                 config.task.kind ? enum_name(*config.task.kind) : "null");

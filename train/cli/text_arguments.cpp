@@ -33,8 +33,8 @@ bool looks_like_path(const std::string& word) {
 }
 
 /// Whether the format that the training or --config names reads a file of this name: files of the
-/// training end so, or the format is one of tables between characters, or one of JSON, as the
-/// ending is. A recipe's format is that of its own files.
+/// training end so, or its forms end so and no file is named. A recipe's format is that of its own
+/// files.
 bool keeps_format(const TaskConfig& task, const std::string& file) {
   if (!task.format) return false;
   const std::string ending = name_ending(file);
@@ -46,7 +46,8 @@ bool keeps_format(const TaskConfig& task, const std::string& file) {
   using enum TaskFormat;
   const TaskFormat format = *task.format;
   if (*table == TableFormat::json) return format == json || format == squad;
-  return *table == TableFormat::jsonl ? format == jsonl : format == tsv || format == csv;
+  if (*table == TableFormat::jsonl) return format == jsonl;
+  return task.train.empty() && (format == tsv || format == csv);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ class Inputs {
       if (!(std::abs(values[i]) <= most) && !padding)
         throw InputError(
             fmt::format("{}[{}] is {}; expected a finite number{}", name, place(shape, i),
-                        values[i], std::isfinite(values[i]) ? fmt::format(" up to {}", most) : ""));
+                        values[i], std::isfinite(values[i]) ? fmt::format(" up to {:g}", most) : ""));
     }
     return tensor;
   }

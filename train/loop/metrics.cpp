@@ -166,7 +166,13 @@ void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
   records_.append(record.dump() + "\n");
   if (!tensorboard_) return;
   if (!events_) {
-    events_.emplace(new_events_file(run_dir_), log_);
+    try {
+      events_.emplace(new_events_file(run_dir_), log_);
+    } catch (const InputError& error) {  // a run goes on without its records
+      log_.warn(error.what());
+      tensorboard_ = false;
+      return;
+    }
     events_->append(event_of(protobuf::bytes(3, "brain.Event:2")));
     begin_session();
   }

@@ -61,7 +61,8 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   ParameterStore& store = model_.parameters();
   const std::string output = "classifier.out_proj.bias";
   bool is_new = true;
-  if (const auto place = config.tokenizer.path ? tokenizer_place(spec_) : std::nullopt)
+  const auto place = config.tokenizer.path ? tokenizer_place(spec_) : std::nullopt;
+  if (place && !(spec_.start && *place == spec_.start->path))
     for (const std::string& line : tokenizer_notices(*place)) log.say(line);
   if (spec_.start) {
     for (const std::string& line : spec_.start->notices)

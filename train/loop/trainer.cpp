@@ -364,10 +364,10 @@ void Run::step(const StopSignals& stop) {
 /// do not count.
 void Run::judge(const StepResult& result) {
   if (!result.has_targets)
-    return log_.say(fmt::format(
-        "step {} skipped: none of its tokens can be masked, or none of its words has one, as the "
-        "tokenizer knows none",
-        state_.step));
+    return log_.say(fmt::format("step {} skipped: {}", state_.step,
+                                has_task(config_) ? "none of its words has a token"
+                                                  : "none of its tokens can be masked, as all are "
+                                                    "unknown to the tokenizer"));
   auto& scale = state_.loss_scale;
   const bool overflow = result.skipped && scale && scale->explains_skip(result.loss);
   if (scale && std::isfinite(result.loss)) scale->update(!result.skipped);

@@ -84,8 +84,8 @@ class EmbeddingObjective : public Objective {
     for (std::size_t i = 0; i < metrics.size(); ++i) {
       if (metrics[i] == *config_.task.metric) score.value = values[i];
       score.metrics.emplace_back(enum_name(metrics[i]), values[i]);
-      score.text += fmt::format("{}{} {:.4f}", score.text.empty() ? "" : ", ",
-                                enum_name(metrics[i]), values[i]);
+      score.text += fmt::format("{}{} {}", score.text.empty() ? "" : ", ", enum_name(metrics[i]),
+                                metric_text(values[i]));
     }
     return score;
   }

@@ -130,8 +130,8 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   const std::int64_t itself = std::ranges::count_if(
       pairs.samples, [](const EmbeddingSample& each) { return each.texts[0] == each.texts[1]; });
   require_input(scored || itself < std::ssize(pairs.samples),
-                "task.validation: every pair is a text and itself, which is always found; give "
-                "pairs of others");
+                "{}: every pair is a text and itself, which is always found; give pairs of others",
+                option);
   if (!scored && itself > 0)
     validation.notes.push_back(
         fmt::format("validation: {} pairs are a text and itself, which is always found", itself));

@@ -28,10 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string shown(double value) {
-  return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
-}
-
 /// The name of a point's folder: other characters become %XX, so that points differ in their
 /// folders. The end of a name that is too long for a file system becomes a hash.
 std::string as_file_name(const std::string& text) {
@@ -233,7 +229,8 @@ FinetuneResult finetune_or_diverge(const RunSpec& run, Log& log, Device device,
 }
 
 std::string with_deviation(const SweepPoint& point) {
-  return shown(point.mean()) + (point.runs.size() < 2 ? "" : " ± " + shown(point.deviation()));
+  return metric_text(point.mean()) +
+         (point.runs.size() < 2 ? "" : " ± " + metric_text(point.deviation()));
 }
 
 }  // namespace
@@ -444,8 +441,9 @@ std::string sweep_table(const SweepResult& result) {
     const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), worse);
     text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {}){}\n",
                         point.name().empty() ? "-" : point.name(), width, point.runs.size(),
-                        shown(point.mean()), point.runs.size() < 2 ? "-" : shown(point.deviation()),
-                        shown(top.value), top.seed,
+                        metric_text(point.mean()),
+                        point.runs.size() < 2 ? "-" : metric_text(point.deviation()),
+                        metric_text(top.value), top.seed,
                         tested ? "  " + with_deviation(point.of_test(result.metric)) : "");
   }
   const SweepPoint& best = result.best();
@@ -478,10 +476,10 @@ std::string fold_table(const SweepResult& result) {
     line("fold", [&](std::size_t i) { return names[i]; });
     for (std::size_t row = 0; row < point.runs.size(); ++row)
       line(std::to_string(point.runs[row].fold),
-           [&](std::size_t i) { return shown(columns[i].runs[row].value); });
-    line("mean", [&](std::size_t i) { return shown(columns[i].mean()); });
+           [&](std::size_t i) { return metric_text(columns[i].runs[row].value); });
+    line("mean", [&](std::size_t i) { return metric_text(columns[i].mean()); });
     if (point.runs.size() > 1)
-      line("deviation", [&](std::size_t i) { return shown(columns[i].deviation()); });
+      line("deviation", [&](std::size_t i) { return metric_text(columns[i].deviation()); });
   }
   return text;
 }

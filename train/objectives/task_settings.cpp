@@ -189,10 +189,8 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     if (const auto kept = task_in(folder); kept.contains(bags_key))
       config.task.learned_bags = kept.at(bags_key) == true;
   const std::set<std::string> options = options_in(overrides, given);
-  if (options.contains("data.text_column") && !options.contains("task.columns.text")) {
+  if (options.contains("data.text_column") && !options.contains("task.columns.text"))
     config.task.columns.text = config.data.text_column;
-    if (has_task(config)) require_none(problems(config.task));
-  }
   return config;
 }
 
