@@ -87,9 +87,9 @@ class Inputs {
     for (std::int64_t i = 0; i < std::ssize(values); ++i) {
       const bool padding = mask.defined() && mask.data<std::uint8_t>()[i / shape[-1]] == 0;
       if (!(std::abs(values[i]) <= most) && !padding)
-        throw InputError(
-            fmt::format("{}[{}] is {}; expected a finite number{}", name, place(shape, i),
-                        values[i], std::isfinite(values[i]) ? fmt::format(" up to {:g}", most) : ""));
+        throw InputError(fmt::format(
+            "{}[{}] is {}; expected a finite number{}", name, place(shape, i), values[i],
+            std::isfinite(values[i]) ? fmt::format(" up to {:g}", most) : ""));
     }
     return tensor;
   }
