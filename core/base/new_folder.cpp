@@ -31,15 +31,16 @@ void remove_leftovers(const fs::path& place) {
 }
 
 /// Gives `folder` the owner, the group and the permissions of the one that it replaces. Where the
-/// system does not let it have the first two, nobody may do more than in either. Returns false, and
-/// sets errno, if the permissions cannot change.
+/// system does not let it have the group, nobody but the owner may do more than in either. Returns
+/// false, and sets errno, if the permissions cannot change.
 bool keep_access(const fs::path& folder, const fs::path& replaced) {
   struct stat now {};
   struct stat kept {};
   if (::stat(replaced.c_str(), &kept) != 0 || ::stat(folder.c_str(), &now) != 0) return true;
-  const bool same = (now.st_uid == kept.st_uid && now.st_gid == kept.st_gid) ||
-                    ::chown(folder.c_str(), kept.st_uid, kept.st_gid) == 0;
-  const mode_t mode = ((same ? kept.st_mode : kept.st_mode & now.st_mode) & 07777) | S_IRWXU;
+  const bool of_group = (now.st_uid == kept.st_uid && now.st_gid == kept.st_gid) ||
+                        ::chown(folder.c_str(), kept.st_uid, kept.st_gid) == 0 ||
+                        now.st_gid == kept.st_gid || ::chown(folder.c_str(), -1, kept.st_gid) == 0;
+  const mode_t mode = ((of_group ? kept.st_mode : kept.st_mode & now.st_mode) & 07777) | S_IRWXU;
   return (now.st_mode & 07777) == mode || ::chmod(folder.c_str(), mode) == 0;
 }
 

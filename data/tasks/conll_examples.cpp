@@ -61,7 +61,8 @@ class ConllExamples {
     if (!given) return std::nullopt;
     const auto number = number_of<std::size_t>(*given);
     require_input(number >= 1u,
-                  "task.columns.{} '{}' is no number; columns of CoNLL files are numbers from 1",
+                  "task.columns.{} '{}' is no number; columns of CoNLL files are numbers from 1: "
+                  "set task.columns.text and label to these, or null for the first and the last",
                   name, printable(*given));
     return *number - 1;
   }

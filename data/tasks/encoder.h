@@ -57,12 +57,13 @@ struct EncodingCounts {
   /// Questions: answerable questions whose answer is not whole in any window.
   std::int64_t answers_cut = 0;
 
-  /// Adds the examples of `more`, which of them are truncated, and their tokens.
+  /// Adds the examples of `more`, which of them are truncated or blank, and their tokens.
   void add(const EncodingCounts& more) {
     examples += more.examples;
     tokens += more.tokens;
     unknown += more.unknown;
     truncated.add(more.truncated);
+    blank.add(more.blank);
   }
 };
 

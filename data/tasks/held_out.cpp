@@ -110,6 +110,8 @@ Groups read_groups(const TaskConfig& task, std::int64_t seed, Labelled labelled)
     groups.add(input_of(task, example),
                *task.multi_label ? example.labels : std::vector{example.label.value_or("")});
   });
+  require_input(!groups.all.empty() || skipped.count == 0, "{}",
+                describe_unreadable(task.train, skipped));
   return groups;
 }
 

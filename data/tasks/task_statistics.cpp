@@ -90,6 +90,11 @@ double percent(std::int64_t part, std::int64_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+std::string describe_blank(const EncodingCounts& counts) {
+  return fmt::format("{} examples have an empty text, or one of white space alone; the first: {}",
+                     counts.blank.count, counts.blank.first);
+}
+
 void warn_about_set(const std::string& name, const TaskSetStatistics& report,
                     std::vector<std::string>& lines) {
   const EncodingCounts& encoding = report.encoding;
@@ -97,10 +102,7 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
   if (report.skipped.count > 0)
     lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name,
                                 report.skipped.count, report.skipped.first));
-  if (encoding.blank.count > 0)
-    lines.push_back(fmt::format(
-        "{}: {} examples have an empty text, or one of white space alone; the first: {}", name,
-        encoding.blank.count, encoding.blank.first));
+  if (encoding.blank.count > 0) lines.push_back(name + ": " + describe_blank(encoding));
   if (encoding.truncated.count * 10 > encoding.examples)
     lines.push_back(fmt::format(
         "{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise "
@@ -170,6 +172,7 @@ void warn_of_losses(TaskKind kind, const EncodingCounts& counts, std::int64_t se
   const std::string cut = describe_cut(kind, counts, sequence_length);
   if (!cut.empty())
     log.warn(fmt::format("{} examples: {}; the rest was not read", counts.examples, cut));
+  if (counts.blank.count > 0) log.warn(describe_blank(counts));
   if (const std::string unknown = describe_unknown(counts); !unknown.empty()) log.warn(unknown);
 }
 

@@ -56,7 +56,7 @@ std::string describe_unknown(const EncodingCounts& counts);
 /// Empty if none has.
 std::string describe_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length);
 
-/// Warns of what a model did not read of some examples: what was cut, and unknown tokens.
+/// Warns of what a model did not read of some examples: what was cut, empty texts, unknown tokens.
 void warn_of_losses(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length,
                     Log& log);
 

@@ -13,6 +13,15 @@
 namespace nystrom {
 namespace {
 
+bool is_outside_quotes(char separator, std::string_view line) {
+  bool inside = false;
+  for (const char c : line) {
+    if (c == separator && !inside) return true;
+    inside ^= c == '"';
+  }
+  return false;
+}
+
 /// Rows between tabs, commas or semicolons.
 class TextRows : public TableReader {
  public:
@@ -99,8 +108,8 @@ class TextRows : public TableReader {
                     rows_.lines.name());
     while (rows_.line.empty());
     const std::int64_t number = rows_.lines.line();
-    if (separator_ == ',' && rows_.line.find(',') == std::string::npos &&
-        rows_.line.find(';') != std::string::npos)
+    if (separator_ == ',' && !is_outside_quotes(',', rows_.line) &&
+        is_outside_quotes(';', rows_.line))
       separator_ = ';';
     check_text(rows_.line, rows_.place(number));  // packed data is told by how it begins
     names_ = cells();
@@ -163,10 +172,14 @@ std::string list_of_names(const std::vector<std::string>& names) {
 }
 
 std::string no_column(const std::string& name, const std::vector<std::string>& names) {
-  const bool of_excel = !names.empty() && names[0].starts_with("sep=");
+  const bool of_excel = !names.empty() && names[0].starts_with("sep="),
+             semicolons = std::ranges::any_of(
+                 names, [](const std::string&each) { return each.find(';') != each.npos; });
   return fmt::format("there is no column '{}'{}; columns: {}{}", printable(name),
                      did_you_mean(name, names), list_of_names(names),
-                     of_excel ? "; remove the line 'sep=', which is for Excel alone" : "");
+                     of_excel     ? "; remove the line 'sep=', which is for Excel alone"
+                     : semicolons ? "; if semicolons separate them, put names with commas in quotes"
+                                  : "");
 }
 
 std::string naming_hint(const WantedColumn& column) {

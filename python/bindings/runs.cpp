@@ -111,6 +111,7 @@ FinishedRun run(RunKind kind, const Train& train, const std::string& config, boo
 
 /// Which columns a task reads, and its kind; None where the task names none.
 void add_columns(nb::dict& plan, TaskConfig task) {
+  plan["names_labels"] = !task.labels.empty();
   if (problems(task).empty()) task = resolve_task(task);
   const TaskColumns columns = named_columns(task);
   plan["kind"] = task.kind ? nb::cast(enum_name(*task.kind)) : nb::none();

@@ -33,7 +33,6 @@ from nystrom._rows import (
     require_agreement,
     rows_or_errors,
     separated_cell,
-    single_label_cell,
 )
 from nystrom._texts import described, text_of
 from nystrom.errors import InputError
@@ -62,7 +61,7 @@ class Columns:
             self._cells[column] = text_of
         questions = self.kind == "questions"
         if plan["label"]:
-            other = label_cell if self.kind == "tokens" else single_label_cell
+            other = label_cell
             if plan.get("label_separator"):
                 other = separated_cell
             elif plan.get("multi_label"):
@@ -103,7 +102,18 @@ class Columns:
         names = self.names
         if self.kind == "questions":
             data, names = questions_of(data, name), [*names, IMPOSSIBLE]
+        if type(data) is dict:
+            data = {key: self._flat(str(key), part) for key, part in data.items()}
         return rows_or_errors(data, name, names, self._optional)
+
+    def _flat(self, column: str, part: Any) -> Any:
+        """A column of a dict; of an array [rows, 1] its numbers, where a cell is a single value."""
+        cell = self._cells.get(column)
+        single = cell in (text_of, id_cell, indicator_cell) or (
+            cell is label_cell and self.kind != "tokens"
+        )
+        is_array = getattr(part, "shape", ())[1:] == (1,) and hasattr(part, "reshape")
+        return part.reshape(-1) if single and is_array else part
 
     def object(self, row: Any, place: str) -> dict[str, Any]:
         """A row as a JSON object."""

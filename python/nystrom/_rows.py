@@ -190,7 +190,7 @@ def class_names_of(data: Any, name: str) -> Names:
     if isinstance(data, os.PathLike) or is_parquet(data):
         data = open_parquet(data, name)
     if not (hasattr(data, "features") and hasattr(data, "with_format")):
-        return class_names(getattr(data, "schema", None))
+        return class_names(getattr(data, "projected_schema", getattr(data, "schema", None)))
     found = {
         column: getattr(getattr(feature, "feature", feature), "names", None)
         for column, feature in (data.features or {}).items()
@@ -369,11 +369,6 @@ def label_cell(value: Any, place: str) -> Any:
     if value in (float("inf"), float("-inf")):
         raise InputError(f"{place}: the label is infinite")
     return value
-
-
-def single_label_cell(value: Any, place: str) -> Any:
-    """A label that a text has one of, also as a row of an array [rows, 1]."""
-    return label_cell(value[0] if getattr(value, "shape", None) == (1,) else value, place)
 
 
 def separated_cell(value: Any, place: str) -> Any:

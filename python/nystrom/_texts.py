@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
@@ -13,6 +15,16 @@ if TYPE_CHECKING:
 def texts_of(values: str | Iterable[str], name: str) -> list[str]:
     """The texts of one text or several. Throws a TypeError that names the first that is none."""
     return [text_of(value, f"{name}[{at}]") for at, value in enumerate(several(values, name))]
+
+
+def no_files(texts: list[str], name: str) -> list[str]:
+    """The texts. Throws an InputError where each of them names a file."""
+    if texts and all(os.path.isfile(each) for each in texts):
+        raise InputError(
+            f"{name}: {described(texts[0])} names a file; give the text in it: "
+            "pathlib.Path(name).read_text(), or use nystrom predict or embed"
+        )
+    return texts
 
 
 def several(values: Any, name: str) -> Iterator[Any]:
@@ -117,8 +129,13 @@ def remedy_of(value: Any) -> str:
     """What to do about a value that is no text."""
     if isinstance(value, (bytes, bytearray)):
         return "decode it: value.decode('utf-8')"
+    if isinstance(value, os.PathLike):
+        return "give the text in it: value.read_text()"
     if isinstance(value, (list, tuple)):
-        return "give one text for each row"
+        return (
+            "give one text for each row; rows of words are of task={'kind': 'tokens'}, and nystrom "
+            "predict reads them from a file"
+        )
     try:
         missing = bool(is_missing(value))
     except (TypeError, ValueError):  # arrays have no truth

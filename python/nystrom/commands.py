@@ -425,12 +425,12 @@ def _array(vectors: Any) -> Any:
             result = numpy.ascontiguousarray(vectors, dtype=numpy.float32)
     except InputError:
         raise
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (OverflowError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"corpus: its vectors are no array [rows, width]: {error}") from None
     if result.ndim != 2:
         raise InputError(f"corpus: vectors of the shape {result.shape}; expected [rows, width]")
     for row, column in numpy.argwhere(~numpy.isfinite(result))[:1]:
-        number = abs(float(vectors[row][column]))  # of a matrix, a row has one row
+        number = abs(float(numpy.asarray(vectors, dtype=object)[row, column]))
         fault = "is too large for f32" if number < float("inf") else "is not finite"
         raise InputError(f"corpus: number {column} of vector {row} {fault}")
     return result

@@ -15,7 +15,7 @@ from nystrom._options import (
     overrides,
     require_numbers,
 )
-from nystrom._texts import require_no_mask, several, text_of, texts_of
+from nystrom._texts import no_files, require_no_mask, several, text_of, texts_of
 from nystrom.errors import InputError
 from nystrom.tokenizer import Tokenizer
 
@@ -159,7 +159,7 @@ class Model(_Predicts["P"]):
         """
         require_numbers(dimensions=dimensions, batch_size=batch_size, max_length=max_length)
         single = isinstance(texts, str)
-        given = texts_of(texts, "texts")
+        given = no_files(texts_of(texts, "texts"), "texts")
 
         def part(begin: int, end: int) -> FloatArray:
             return self._core.encode(
@@ -273,6 +273,8 @@ class Model(_Predicts["P"]):
         elif choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
             raise InputError("choices: expected a list of choices for each text")
         given = texts_of(texts, "texts")
+        if not self._core.reads_files:
+            no_files(given, "texts")
         given_pairs: list[str | None] = [None] * len(given)
         if pairs is not None:
             given_pairs = [

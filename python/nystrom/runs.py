@@ -266,7 +266,8 @@ def finetune(
         every = []
         for name, rows in given.items():
             if rows is not None:
-                files = file_names(rows, names_of_files(rows), name, columns, data)
+                own = Columns(plan | {"negatives": []}) if name == "validation" else columns
+                files = file_names(rows, names_of_files(rows), name, own, data)
                 options.append(f"task.{name}={text_of(files)}")
                 every += files
         stay = [file for name in given if given[name] is None for file in plan[name]]
@@ -322,11 +323,11 @@ def _stated_labels(train: Any, plan: dict[str, Any]) -> list[str]:
 
     rows = read_here(train)
     names = None if rows is None else class_names_of(rows, "train").get(plan["label"])
-    if not names or plan["classes"]:
+    if not names or plan["names_labels"]:
         return []
     origin = None if plan["fresh_head"] else plan["models"].get("model.from")
     kept = [] if origin is None else _core.outputs_of(origin)
-    names = kept if {*kept} == {*names} else names
+    names = kept if kept and {*kept} <= {*names} else names
     return [f"task.labels={text_of(names)}"]
 
 
@@ -335,9 +336,9 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
     they may come once only."""
     from nystrom._given import Columns, names_of_files, read_here
     from nystrom._output import write
-    from nystrom._rows import single_label_cell
+    from nystrom._rows import label_cell
 
-    if plan["labels"]:
+    if plan["labels"] or plan["label_separator"]:
         return ["task.kind=classification"], train
     rows = read_here(train)
     if rows is None:
@@ -350,7 +351,7 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
         if isinstance(row, Exception):
             raise row
         label = row[columns.names.index(plan["label"])]
-        return label if isinstance(label, (set, frozenset)) else single_label_cell(label, place)
+        return label if isinstance(label, (set, frozenset)) else label_cell(label, place)
 
     cells = columns.rows(rows, "train")
     label: Any = None

@@ -255,6 +255,19 @@ def test_texts_hold_no_nul(model, classifier):
             call()
 
 
+def test_names_of_files_are_no_texts(model, classifier, tmp_path):
+    (tmp_path / "a.txt").write_text("the sea")
+    name = str(tmp_path / "a.txt")
+    loaded = nystrom.load(classifier)
+    for call in (model.encode, loaded.predict, loaded.predict_proba):
+        for texts in (name, [name, name]):
+            with pytest.raises(nystrom.InputError, match="names a file; give the text in it"):
+                call(texts)
+        assert len(call([name, "the sea"])) == 2
+    with pytest.raises(TypeError, match=r"give the text in it: value\.read_text\(\)"):
+        model.encode([tmp_path / "a.txt"])
+
+
 def test_padding_does_not_cut(model):
     text = "the sea was calm and old ships sailed home"
     options = {"padding": "max_length", "truncation": False}

@@ -280,6 +280,7 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   if (options.common.json) {
     auto json = evaluation_json(*dataset, result);
     json["baseline"] = baseline.decisive;
+    if (const auto left_out = dataset->skipped().count; left_out > 0) json["left_out"] = left_out;
     fmt::print("{}\n", results_text(json));
     return;
   }

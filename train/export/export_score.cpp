@@ -14,6 +14,7 @@
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/task_statistics.h"
 #include "data/text/match_files.h"
+#include "train/config/validation.h"
 #include "train/export/onnx_modules.h"
 #include "train/loop/train_step.h"
 #include "train/objectives/evaluation.h"
@@ -162,8 +163,10 @@ struct TaskData {
   TaskData(const ModelFolder& source, const ExampleSource& files,
            const std::vector<std::string>& overrides)
       : task(open_task(source, settings_of(source, std::nullopt, overrides))),
-        patterns(files.patterns),
-        examples(task.reader->read(files, Labelled::required)) {}
+        patterns(files.patterns) {
+    require_none(problems(task.settings.task));  // data.text_column may name that of the labels
+    examples = task.reader->read(files, Labelled::required);
+  }
 };
 
 ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) {

@@ -169,7 +169,7 @@ void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
     try {
       events_.emplace(new_events_file(run_dir_), log_);
     } catch (const InputError& error) {  // a run goes on without its records
-      log_.warn(error.what());
+      log_.warn(fmt::format("{}; TensorBoard gets no records", error.what()));
       tensorboard_ = false;
       return;
     }

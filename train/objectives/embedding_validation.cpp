@@ -90,7 +90,8 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   require_input(config.task.columns.pair.has_value(), "{}: the files hold single texts, {}", option,
                 advice);
   TaskConfig task = config.task;
-  task.columns.negatives = {};  // no measure reads them
+  // No measure reads them, but those of a share decide which rows can be read.
+  if (!task.validation.empty()) task.columns.negatives = {};
   EmbeddingTexts read = read_embedding_texts(task, source, *tokenizer);
   read.tokens = {};  // vectors are made of the texts
   const auto data = std::make_shared<const EmbeddingTexts>(std::move(read));

@@ -242,6 +242,10 @@ TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
   LabelSet labels = with_context(printable_path(folder.path / "config.json") + ": id2label",
                                  [&] { return labels_of(folder.config, task); });
   if (labels.size() > 0 && stand_for(labels.names(), task.labels)) labels = LabelSet(task.labels);
+  require_input(!task.columns.pair || task.columns.pair != named_columns(task).text,
+                "task.columns.text and task.columns.pair are both '{}'; each needs a column of its "
+                "own",
+                printable(task.columns.pair.value_or("")));
   const std::vector<std::string>& columns = task.columns.labels;
   require_input(columns.empty() || std::ssize(columns) == labels.size(),
                 "{}: its {}, but task.columns.labels names {} columns; give one for each", where,

@@ -81,12 +81,17 @@ std::int64_t TextEmbedder::width() const {
 }
 
 std::string TextEmbedder::note() const {
-  const std::string unknown = describe_unknown(counts_);
-  if (windowed_ == 0) return unknown;
-  return fmt::format(
-             "{} of {} texts have more than {} tokens: their vectors are means over windows",
-             windowed_, counts_.examples, options_.sequence_length) +
-         (unknown.empty() ? "" : "; " + unknown);
+  std::vector<std::string> parts;
+  if (windowed_ > 0)
+    parts.push_back(
+        fmt::format("{} of {} texts have more than {} tokens: their vectors are means over windows",
+                    windowed_, counts_.examples, options_.sequence_length));
+  if (counts_.blank.count > 0)
+    parts.push_back(fmt::format("{} of {} texts are empty, or white space alone",
+                                counts_.blank.count, counts_.examples));
+  if (const std::string unknown = describe_unknown(counts_); !unknown.empty())
+    parts.push_back(unknown);
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 /// The vector of each window, [windows, vector_width] f32.

@@ -65,8 +65,8 @@ class TextEmbedder {
   const EmbeddingOptions& options() const { return options_; }
   /// The texts so far (examples), and those that were read without their rest (truncated).
   const EncodingCounts& counts() const { return counts_; }
-  /// "2 of 9 texts have more than 512 tokens: …", and how many are unknown where those are many;
-  /// else empty.
+  /// "2 of 9 texts have more than 512 tokens: …", how many texts are empty, and how many tokens are
+  /// unknown where those are many; else empty.
   std::string note() const;
 
  private:

@@ -56,6 +56,7 @@ TEST_F(TableTexts, EveryFormatIsReadByItsColumn) {
   EXPECT_EQ(texts("crlf.jsonl", R"({"text": "a\r\nb"})"), Texts{"a\r\nb"});
   EXPECT_EQ(texts("crcrlf.csv", "text\r\r\nc\r\r\n"), Texts{"c"});
   EXPECT_EQ(texts("semicolons.csv", "id;text\n1;\"él\nb\"\n2;c\n"), expected);
+  EXPECT_EQ(texts("comma.csv", "\"id, number\";text\n1;\"él\nb\"\n2;c\n"), expected);
   EXPECT_EQ(texts("a.tsv", "text\tid\nél b\t1\nc\t2\n"), (Texts{"él b", "c"}));
   EXPECT_EQ(texts("two.jsonl.gz", gzip("{\"text\": \"a\"}\n") + gzip("{\"text\": \"b\"}")),
             (Texts{"a", "b"}));

@@ -129,7 +129,8 @@ TEST_F(TextEmbedderTest, LongTextsAreMeansOverWindowsWeightedByTokens) {
   TextEmbedder embedder(*tiny_.model, tiny_.tokenizer, options_);
   expect_near(row_of(embedder(texts), 3), mean_of(hidden));
   EXPECT_EQ(embedder.note(),
-            "3 of 5 texts have more than 10 tokens: their vectors are means over windows");
+            "3 of 5 texts have more than 10 tokens: their vectors are means over windows; 1 of 5 "
+            "texts are empty, or white space alone");
 }
 
 TEST_F(TextEmbedderTest, BatchesAndOrderDoNotChangeABit) {
