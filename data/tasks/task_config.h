@@ -194,7 +194,8 @@ void fields(V& v, TaskConfig& c) {
     "held-out files; embeddings: also a folder in BEIR's form, whose qrels/dev.tsv, else test.tsv, "
     "is used");
   v(c.validation_fraction, "validation_fraction",
-    "share of the training examples to hold out when no validation files are given: of each label "
+    "share of the training examples to hold out when no validation files are given; null: 0.1. Of "
+    "each label "
     "alike, drawn by seed; equal inputs stay on one side",
     open_probability);
   v(c.features_folder, "features_folder",

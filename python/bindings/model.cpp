@@ -115,8 +115,8 @@ class LoadedModel {
     return result;
   }
 
-  /// The predictions as JSON. Without `truncate`, a text that is too long is an InputError; else
-  /// the log is told of it.
+  /// The predictions as JSON; `choices` are the words of texts of tokens. Without `truncate`, a
+  /// text that is too long is an InputError; else the log is told of it.
   Strings predict(const Strings& texts, const std::vector<std::optional<std::string>>& pairs,
                   const std::vector<Strings>& choices, std::int64_t top_k,
                   std::optional<double> threshold, std::int64_t batch_size, bool truncate) const {
@@ -158,7 +158,7 @@ class LoadedModel {
       Example given;
       given.text = texts[i];
       given.pair = pairs[i];
-      given.choices = choices[i];
+      (options.kind == TaskKind::tokens ? given.words : given.choices) = choices[i];
       examples.push_back(example_of(options, described_, std::move(given)));
     }
     in_parts(examples.size(), batch_size, [&](std::size_t begin, std::size_t end) {

@@ -266,6 +266,8 @@ def _cells_of(row: Any, place: str, columns: Sequence[str], optional: Collection
         row = row.tolist()
     asked = columns[:-1] if columns[-1] == IMPOSSIBLE and optional else columns
     if not isinstance(row, (list, tuple)):
+        if len(asked) == 1:
+            text_of(row, place)  # says what to do about one that is missing, or no text
         raise TypeError(
             f"{place}: got {described(row)}, expected a dict or a tuple ({', '.join(asked)})"
         )

@@ -27,6 +27,19 @@ def no_files(texts: list[str], name: str) -> list[str]:
     return texts
 
 
+def texts_or_words(values: Any) -> tuple[list[Any], list[list[str]] | None]:
+    """Texts, and None; or for rows of words as many empty texts, and the words."""
+    given = list(several(values, "texts"))
+    is_row = [isinstance(e, (list, tuple)) or getattr(e, "ndim", 0) == 1 for e in given]
+    if not given or not all(is_row):
+        return given, None
+    words = [texts_of(each, f"texts[{at}]") for at, each in enumerate(given)]
+    for at, row in enumerate(words):
+        if not row or "" in row:
+            raise InputError(f"texts[{at}]: the list of words is empty, or one of them is")
+    return [""] * len(words), words
+
+
 def several(values: Any, name: str) -> Iterator[Any]:
     """The values of a list or of any other iterable; of a single text that one."""
     if isinstance(values, str):
@@ -132,10 +145,7 @@ def remedy_of(value: Any) -> str:
     if isinstance(value, os.PathLike):
         return "give the text in it: value.read_text()"
     if isinstance(value, (list, tuple)):
-        return (
-            "give one text for each row; rows of words are of task={'kind': 'tokens'}, and nystrom "
-            "predict reads them from a file"
-        )
+        return "give one text for each row; rows of words are for task={'kind': 'tokens'}"
     try:
         missing = bool(is_missing(value))
     except (TypeError, ValueError):  # arrays have no truth

@@ -15,7 +15,14 @@ from nystrom._options import (
     overrides,
     require_numbers,
 )
-from nystrom._texts import no_files, require_no_mask, several, text_of, texts_of
+from nystrom._texts import (
+    no_files,
+    require_no_mask,
+    several,
+    text_of,
+    texts_of,
+    texts_or_words,
+)
 from nystrom.errors import InputError
 from nystrom.tokenizer import Tokenizer
 
@@ -252,7 +259,8 @@ class Model(_Predicts["P"]):
         and choices have their own fields. `pairs` are second texts, or the texts that answer
         questions; `choices` are the choices of each text. For a single text all three are single:
         predict("Who built it?", "The bridge was built by Brunel."). A task of features or images
-        takes the paths of files, and gives a list with an entry for each of their samples.
+        takes the paths of files, and gives a list with an entry for each of their samples; one of
+        tokens also rows of words, as they are trained on, whose predictions have no places.
 
         top_k None: all classes. Where a text has any number of labels, it has those whose score is
         at least `threshold`, whatever top_k is; None: task.threshold of the training. A text of
@@ -272,6 +280,9 @@ class Model(_Predicts["P"]):
             choices = None if choices is None else [texts_of(choices, "choices")]
         elif choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
             raise InputError("choices: expected a list of choices for each text")
+        words: list[list[str]] | None = None
+        if self._core.kind == "tokens" and not single:
+            texts, words = texts_or_words(texts)
         given = texts_of(texts, "texts")
         if not self._core.reads_files:
             no_files(given, "texts")
@@ -290,7 +301,7 @@ class Model(_Predicts["P"]):
                     f"{name}: got {len(values)}, expected {len(given)}, one for each text"
                 )
         results = self._predict(
-            given, given_pairs, given_choices, (top_k, threshold), batch_size, truncate, progress
+            given, given_pairs, words or given_choices, (top_k, threshold), batch_size, truncate, progress
         )
         return results[0] if single and not self._core.reads_files else results
 

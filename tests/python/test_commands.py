@@ -58,7 +58,7 @@ def test_rows_need_no_ids(trained, tmp_path, monkeypatch):
     assert from_rows["accuracy"] == nystrom.evaluate(model, "rows.csv")["accuracy"]
 
 
-def test_a_tagger_is_evaluated_on_a_file_without_columns(trained, tmp_path, monkeypatch):
+def test_a_tagger_is_evaluated_on_a_file_without_columns(trained, program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "words.conll").write_text("the O\nsea B-PLACE\n\nold O\nmen B-WHO\n")
     run = nystrom.finetune(
@@ -71,6 +71,16 @@ def test_a_tagger_is_evaluated_on_a_file_without_columns(trained, tmp_path, monk
     assert nystrom.evaluate(run, rows, text="words")["examples"] == 1
     with pytest.raises(nystrom.InputError, match=r"task\.columns\.text 'words' is no number"):
         nystrom.evaluate(run, "words.conll", text="words")
+    # Rows of words are predicted as those of a file.
+    words = [["the", "sea"], ["old", "men", "sang"]]
+    lines = [json.dumps({"tokens": row}) + "\n" for row in words]
+    (tmp_path / "words.jsonl").write_text("".join(lines))
+    printed = program.run("predict", "run", "words.jsonl", "--json", "--quiet").splitlines()
+    tagger = run.load()
+    assert tagger.predict(words) == [json.loads(line) for line in printed]
+    for wrong in ([["the"], []], [["the", ""]], [["the"], "sea"]):
+        with pytest.raises((nystrom.InputError, TypeError), match=r"texts\["):
+            tagger.predict(wrong)
 
 
 def test_a_masked_language_model_is_evaluated_on_texts(trained, model, program, tmp_path):

@@ -98,7 +98,8 @@ void fields(V& v, DataConfig& c) {
     "or .zst. Or a mixture of sources: [{files: [wiki/*.txt], name: wiki, weight: 0.7}, …]");
   v(c.validation, "validation", "held-out text files; with names, as in train, the loss of each");
   v(c.validation_fraction, "validation_fraction",
-    "share of the training documents to hold out when no validation files are given", below_one);
+    "share of the training documents to hold out when no validation files are given; null: 0.05",
+    below_one);
   v(c.documents, "documents",
     "files: one document a file; lines: one a line; blank_lines: documents lie between blank "
     "lines. In a table each row is one");

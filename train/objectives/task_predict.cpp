@@ -173,7 +173,8 @@ Example example_of(const TaskConfig& task, bool described, Example given) {
                 "{}: a task of kind {} has no choices; leave --choice out", name, enum_name(kind));
   require_input(kind != TaskKind::choice || given.choices.size() >= 2,
                 "{}: there must be at least two choices; give each by --choice TEXT", name);
-  if (kind == TaskKind::tokens) given.words = words_of(given.text, word_cut_of(task), name);
+  if (kind == TaskKind::tokens && given.words.empty())
+    given.words = words_of(given.text, word_cut_of(task), name);
   return given;
 }
 

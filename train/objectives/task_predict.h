@@ -48,10 +48,10 @@ struct PredictionOptions {
   std::int64_t most = std::numeric_limits<std::int64_t>::max();  ///< samples of a data set
 };
 
-/// An example of `task`, which is resolved, from texts that come from no file: text, pair (the
-/// second text, or the one that answers a question) and choices of `given`. `described`: see
-/// is_task_described. Throws an InputError if the task needs a text that is missing, or has no use
-/// for one. The message names the options of the command line.
+/// An example of `task`, which is resolved, from texts that come from no file: text, or its words,
+/// pair (the second text, or the one that answers a question) and choices of `given`. `described`:
+/// see is_task_described. Throws an InputError if the task needs a text that is missing, or has no
+/// use for one. The message names the options of the command line.
 Example example_of(const TaskConfig& task, bool described, Example given);
 
 /// Predicts the first samples of a data set, whose labels are ignored.
