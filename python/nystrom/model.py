@@ -301,7 +301,13 @@ class Model(_Predicts["P"]):
                     f"{name}: got {len(values)}, expected {len(given)}, one for each text"
                 )
         results = self._predict(
-            given, given_pairs, words or given_choices, (top_k, threshold), batch_size, truncate, progress
+            given,
+            given_pairs,
+            words or given_choices,
+            (top_k, threshold),
+            batch_size,
+            truncate,
+            progress,
         )
         return results[0] if single and not self._core.reads_files else results
 
