@@ -252,11 +252,11 @@ std::vector<std::string> describe(const EmbeddingData& data) {
 }
 
 std::vector<std::string> embedding_warnings(const EmbeddingData& data) {
-  std::vector<std::string> lines = data.train->content().skipped.notes;
-  add_new_notes(lines, data.validation.notes);
-  if (const std::string unknown = describe_unknown(data.train->content().counts); !unknown.empty())
-    lines.push_back("training: " + unknown);
   const EmbeddingTexts& texts = data.train->content();
+  std::vector<std::string> lines = texts.skipped.notes;
+  add_new_notes(lines, data.validation.notes);
+  if (const std::string unknown = describe_unknown(texts.counts); !unknown.empty())
+    lines.push_back("training: " + unknown);
   const std::int64_t cut = data.train->truncated(), different = std::ssize(texts.groups);
   if (cut * 10 > different)
     lines.push_back(fmt::format("training: {} of {} texts are cut; raise data.sequence_length", cut,
