@@ -28,7 +28,7 @@ inline constexpr const char* unfinished_mark = ".nystrom-unfinished";
 class NewFolder {
  public:
   /// Creates the parents, removes leftovers of the same name, and creates the temporary folder. It
-  /// has the group and the permissions of an empty folder at `place`.
+  /// has the owner, the group and the permissions of an empty folder at `place`.
   explicit NewFolder(std::filesystem::path place);
   /// Removes the temporary folder unless it was committed.
   ~NewFolder();
