@@ -274,7 +274,9 @@ def _cells_of(row: Any, place: str, columns: Sequence[str], optional: Collection
     if len(row) != len(asked):
         raise InputError(f"{place}: {len(row)} values, expected {len(asked)}: ({', '.join(asked)})")
     if len(row) > 1 and all(isinstance(each, str) for each in row) and [*row] == [*asked]:
-        raise InputError(f"{place}: is a header, as csv.reader gives it; leave it out: next(reader)")
+        raise InputError(
+            f"{place}: is a header, as csv.reader gives it; leave it out: next(reader)"
+        )
     return row if asked is columns else [*row, ABSENT]
 
 
