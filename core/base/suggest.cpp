@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <vector>
 
+#include "core/base/ascii.h"
+
 namespace nystrom {
 namespace {
 
 constexpr std::size_t longest_word = 256;
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
 
@@ -26,10 +26,11 @@ std::optional<int> edit_distance(std::string_view a, std::string_view b, int lim
     above.swap(row);
     row[0] = i;
     for (int j = 1; j <= columns; ++j) {
-      const char x = lower(a[i - 1]);
-      const char y = lower(b[j - 1]);
+      const char x = ascii_lower(a[i - 1]);
+      const char y = ascii_lower(b[j - 1]);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (x == y ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a[i - 2]) == y;
+      const bool swapped =
+          i > 1 && j > 1 && x == ascii_lower(b[j - 2]) && ascii_lower(a[i - 2]) == y;
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
     const int best = std::min(*std::min_element(row.begin(), row.end()),

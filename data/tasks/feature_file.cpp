@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/base/ascii.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
@@ -43,9 +44,7 @@ void refuse_masks(const std::vector<std::string>& arrays, bool bag) {
   constexpr std::string_view others[] = {"lengths", "length",    "lens",    "len",
                                          "valid",   "valid_len", "n_valid", "seq_len"};
   for (const std::string& array : arrays) {
-    std::string name = array;
-    for (char& c : name)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const std::string name = ascii_lower(array);
     require_input(std::ranges::find(others, name) == std::end(others) &&
                       name.find("mask") == name.npos && name.find("padding") == name.npos,
                   "'{}' is not read: {}", printable(array, 60), remedy);

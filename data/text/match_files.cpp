@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/ascii.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/text/table_cells.h"
@@ -146,12 +147,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   return {names.begin(), names.end()};
 }
 
-std::string last_ending(const fs::path& file) {
-  std::string text = file.extension().string();
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
+std::string last_ending(const fs::path& file) { return ascii_lower(file.extension().string()); }
 
 std::string name_ending(const fs::path& file) {
   const std::string last = last_ending(file);
