@@ -247,7 +247,7 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
   if (options.softmax) require_plain_weights(config);
   ModelConfig exported = options.softmax ? config.with_exact_attention() : config;
   if (options.format == ExportFormat::transformers) {
-    const std::string obstacle = export_obstacle(exported, options.softmax);
+    const std::string obstacle = export_obstacle(exported);
     require_input(obstacle.empty(),
                   "cannot be exported for transformers' own class: {}; leave out --format "
                   "transformers, and the folder holds a class that computes it",

@@ -193,7 +193,7 @@ std::string loading(const ModelCard& card) {
            "config.json names another type of model; nothing is wrong.";
   if (config.has_kind(AttentionKind::reformer))
     text += " It needs memory for a mask of all pairs of positions.";
-  if (export_obstacle(config, false).empty())
+  if (export_obstacle(config).empty())
     text +=
         " A folder for transformers' own class, which computes another attention, is made by\n\n"
         "    nystrom export THIS_FOLDER NEW_FOLDER --format transformers\n\n";

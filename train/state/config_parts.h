@@ -56,4 +56,8 @@ void write_architecture(json_fields::Writer& writer, ModelConfig config,
 void check_fixed_options(const json_fields::Reader& reader, std::optional<Head> head,
                          bool has_rotary_positions = false);
 
+/// The reason why transformers' Nyströmformer cannot run the model, apart from its length; empty if
+/// none.
+std::string obstacle_of_structure(const ModelConfig& config);
+
 }  // namespace nystrom

@@ -321,6 +321,7 @@ json compared_keys(ModelConfig config) {
                               : std::nullopt;
   config.embedding_size = config.embedding_width();
   if (!pools) config.pooling = Pooling::first;
+  if (!config.has_towers()) config.pairs = Pairs::joined;
   json keys = json::object();
   Writer writer{keys};
   fields(writer, config);
@@ -336,6 +337,16 @@ json compared_keys(ModelConfig config) {
   if (!config.attention.window) keys.erase("local_rope_theta");
   if (config.head != Head::masked_lm) keys.erase("tie_word_embeddings");
   return keys;
+}
+
+/// The first option that `theirs`, a model of `whose`, reads otherwise; empty if none.
+std::string first_difference(const json& ours, const json& theirs, const std::string& whose) {
+  // An option that they lack depends on another one, which differs.
+  for (const auto& [key, value] : ours.items())
+    if (theirs.contains(key) && theirs.at(key) != value)
+      return fmt::format("{} is {}, and {} has {}", key, value.dump(), whose,
+                         theirs.at(key).dump());
+  return "";
 }
 
 }  // namespace
@@ -459,12 +470,37 @@ std::string architecture_obstacle(const ModelConfig& config, const Architecture&
   } catch (const InputError& error) {
     return error.what();  // RoBERTa's positions behind a late padding token
   }
-  // An option that they lack depends on another one, which differs.
-  for (const auto& [key, value] : ours.items())
-    if (theirs.contains(key) && theirs.at(key) != value)
-      return fmt::format("{} is {}, and a folder of model_type {} has {}", key, value.dump(),
-                         architecture.model_type, theirs.at(key).dump());
-  return "";
+  return first_difference(ours, theirs,
+                          fmt::format("a folder of model_type {}", architecture.model_type));
+}
+
+std::string obstacle_of_structure(const ModelConfig& config) {
+  constexpr const char* theirs = "transformers' Nyströmformer";
+  const auto against = [&](const std::string& ours, const char* other) {
+    return fmt::format("{}, and {} {}", ours, theirs, other);
+  };
+  if (config.head == Head::replaced_tokens)
+    return against("its head tells replaced tokens", "has no such class");
+  if (config.head_transform)
+    return against("head_transform is true", "has it in its masked-LM head alone");
+  if (config.type_vocab_size == 0)
+    return against("type_vocab_size is 0", "always adds token types");
+  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
+    const bool known = kind == AttentionKind::nystrom || kind == AttentionKind::softmax;
+    if (!known && config.has_kind(kind))
+      return against(fmt::format("attention.kind is {}", name),
+                     "has Nyström and exact attention only");
+  }
+  if (config.has_kind(AttentionKind::nystrom) && config.has_kind(AttentionKind::softmax))
+    return against("attention.layers mixes Nyström and exact attention",
+                   "has one kind in all layers");
+  ModelConfig defaults, usual = config;  // its class has the options of the block as they begin
+  json block = json::object();
+  Writer writer{block};
+  part_of_fields(writer, defaults, true);
+  Reader reader(block, theirs);
+  part_of_fields(reader, usual, true);
+  return first_difference(compared_keys(config), compared_keys(usual), theirs);
 }
 
 }  // namespace nystrom

@@ -11,11 +11,10 @@ namespace nystrom {
 /// of landmarks and of segment_means_seq_len.
 bool has_exact_attention(const ModelConfig& config);
 
-/// The reason why transformers cannot represent a model; empty if it can. Reasons are pre-LN, input
-/// features, no position embeddings, mean pooling, two towers and a baseline attention. Another
-/// reason is a segment_means_seq_len that num_landmarks does not divide, or that exceeds the
-/// position table. With `softmax` that option does not matter.
-std::string export_obstacle(const ModelConfig& config, bool softmax);
+/// The reason why transformers cannot represent a model, empty if it can: an option that its class
+/// lacks, or a segment_means_seq_len that num_landmarks does not divide, or that exceeds the
+/// position table.
+std::string export_obstacle(const ModelConfig& config);
 
 /// Whether transformers' own class computes the same as nystrom, for the lengths that it accepts.
 /// Its structure must represent the model. Attention must be exact (kind softmax, for which

@@ -421,10 +421,9 @@ struct Refusal : Named {
 };
 
 const Refusal refusals[] = {
-    {"features", make_sequence_block,
-     "the input is features (embed_dim 5), and transformers' Nyströmformer takes token ids"},
+    {"features", make_sequence_block, "embed_dim is 5, and transformers' Nyströmformer has null"},
     {"pre_norm", [](ModelConfig& c) { c.norm = Norm::pre; },
-     "norm is pre, and transformers' Nyströmformer normalises after each residual only"},
+     "norm is \"pre\", and transformers' Nyströmformer has \"post\""},
     {"baseline", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
      "attention.kind is linear, and transformers' Nyströmformer has Nyström "
      "and exact attention only"},
@@ -441,7 +440,7 @@ const Refusal refusals[] = {
      "attention.layers mixes Nyström and exact attention, and transformers' Nyströmformer has one "
      "kind in all layers"},
     {"no_positions", [](ModelConfig& c) { c.positions = Positions::none; },
-     "positions are none, and transformers' Nyströmformer always adds position embeddings"},
+     "positions is \"none\", and transformers' Nyströmformer has \"absolute\""},
     {"indivisible", [](ModelConfig& c) { c.segment_means_seq_len = 8; },
      "num_landmarks 3 does not divide the sequence length 8 (segment_means_seq_len), which "
      "transformers cuts into equal segments"},
@@ -450,11 +449,13 @@ const Refusal refusals[] = {
      "transformers needs rows of just that length"},
     {"mean_pooling",
      [](ModelConfig& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; },
-     "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first "
-     "token"},
+     "pooling is \"mean\", and transformers' Nyströmformer has \"first\""},
+    {"mean_pooling_of_choices",
+     [](ModelConfig& c) { c.head = Head::multiple_choice, c.pooling = Pooling::mean; },
+     "pooling is \"mean\", and transformers' Nyströmformer has \"first\""},
     {"towers",
      [](ModelConfig& c) { c.head = Head::sequence_classification, c.pairs = Pairs::towers; },
-     "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence"},
+     "pairs is \"towers\", and transformers' Nyströmformer has \"joined\""},
 };
 
 class ExportRefusal : public ::testing::TestWithParam<Refusal> {};
