@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "core/base/long_list.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/task_scorer.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "nn/layer_kinds.h"
 #include "train/state/checkpoint.h"
@@ -29,46 +29,41 @@ namespace fs = std::filesystem;
 
 constexpr const char* pairs_settings = "config_sentence_transformers.json";
 
-/// The best run of the sweep whose summary.json `folder` holds; nothing if it is no sweep. Throws
-/// an InputError for a sweep without one.
+/// The first of the best elements of a sweep's summary, by the number under `key`.
+const nlohmann::json& best_by(const char* key, const nlohmann::json& summary,
+                              const nlohmann::json& elements) {
+  return *std::ranges::max_element(elements, [&](const auto& a, const auto& b) {
+    return better(number_or_nan(b.at(key)), number_or_nan(a.at(key)),
+                  summary.at("metric") != "loss");
+  });
+}
+
+/// The best run of the point with the best mean of the sweep whose summary.json `folder` holds, as
+/// the sweep's table says; nothing if it is no sweep. Throws an InputError for a sweep without one.
 std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
   if (!fs::exists(folder / "summary.json")) return std::nullopt;
-  std::optional<fs::path> best;
-  constexpr double worst = -std::numeric_limits<double>::infinity();
-  double best_mean = worst;
-  const std::string file = printable_path(folder / "summary.json");
   try {
     const nlohmann::json summary = read_json_file(folder / "summary.json");
-    const double sign = summary.at("metric") == "loss" ? -1 : 1;
-    // The best run of the point with the best mean, as the sweep's table says.
-    for (const nlohmann::json& point : summary.at("points")) {
-      const double mean = sign * number_or_nan(point.at("mean"));
-      if (best && !(mean > best_mean)) continue;
-      if (!std::isnan(mean)) best_mean = mean;
-      double best_value = worst;
-      best.reset();
-      for (const nlohmann::json& run : point.at("runs")) {
-        const double value = sign * number_or_nan(run.at("value"));
-        if (best && !(value > best_value)) continue;
-        best = place_in_sweep(folder, !point.at("options").empty(),
-                              run.at("run_dir").get<std::string>());
-        require_input(!best->filename().string().starts_with("fold-"),
-                      "{}: holds a run for each fold, each tested on other data; name one of them, "
-                      "such as {}",
-                      printable_path(folder), printable_path(folder / *best));
-        if (!std::isnan(value)) best_value = value;
-      }
-    }
-    require_input(
-        !best || best_mean > worst,
-        "{}: is a sweep without a best run, for {} is undefined in a run of every line of "
-        "its table; name one of them, such as {}",
-        printable_path(folder), printable(summary.at("metric").get<std::string>()),
-        printable_path(folder / best.value_or("")));
+    if (summary.at("points").empty()) return std::nullopt;
+    const nlohmann::json& point = best_by("mean", summary, summary.at("points"));
+    if (point.at("runs").empty()) return std::nullopt;
+    const nlohmann::json& run = best_by("value", summary, point.at("runs"));
+    const fs::path best = place_in_sweep(folder, !point.at("options").empty(),
+                                         run.at("run_dir").get<std::string>());
+    require_input(!best.filename().string().starts_with("fold-"),
+                  "{}: holds a run for each fold, each tested on other data; name one of them, "
+                  "such as {}",
+                  printable_path(folder), printable_path(folder / best));
+    require_input(!std::isnan(number_or_nan(point.at("mean"))),
+                  "{}: is a sweep without a best run, for {} is undefined in a run of every line of "
+                  "its table; name one of them, such as {}",
+                  printable_path(folder), printable(summary.at("metric").get<std::string>()),
+                  printable_path(folder / best));
+    return best;
   } catch (const nlohmann::json::exception&) {
-    throw InputError(file + ": is no summary of a sweep; give the folder of one of its runs");
+    throw InputError(printable_path(folder / "summary.json") +
+                     ": is no summary of a sweep; give the folder of one of its runs");
   }
-  return best;
 }
 
 /// The best checkpoint of a run by its evaluations, else the newest intact one.
@@ -181,7 +176,8 @@ std::string bias_notice(const ModelFolder& folder) {
 /// One line about a decoder that config.json calls tied.
 std::string decoder_notice(const ModelFolder& folder) {
   if (folder.config.tie_word_embeddings ||
-      !read_hf_keys(folder.path, HeadUse::discarded).tie_word_embeddings)
+      !read_hf_keys(folder.path, HeadUse::discarded).tie_word_embeddings ||
+      !has_own_decoder(folder.path))
     return "";
   return "note: the decoder's weights are unlike the word embeddings, and are used as in "
          "transformers 5 (tie_word_embeddings: false)";

@@ -298,6 +298,14 @@ TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
                                     best.at("run_dir").get<std::string>() + "\n"))
       << last_.err;
   const std::string summary = read_bytes(folder_ / "run" / "summary.json");
+  json second_best = json::parse(summary);
+  second_best["points"][0]["runs"][1]["value"] = 2;
+  write_bytes(folder_ / "run" / "summary.json", second_best.dump());
+  fs::remove_all(folder_ / "run" / "seed-42");
+  run("evaluate run --file dev.tsv");
+  EXPECT_TRUE(last_.err.starts_with("run: is a sweep; taking its best run seed-43\n"))
+      << "the others may be gone: " << last_.err;
+  write_bytes(folder_ / "run" / "summary.json", summary);
   fs::remove_all(folder_ / "run" / "seed-43");
   write_bytes(folder_ / "run" / "seed-43" / "mine", "");
   refusal("finetune run.yaml --threads 1 --seeds 2");
