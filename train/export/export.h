@@ -108,7 +108,8 @@ std::vector<ExportDifference> verify_export(const std::filesystem::path& folder,
 /// They were edited, or are of another version. Empty if there are none.
 std::string foreign_classes(const std::filesystem::path& folder);
 
-/// The configuration that transformers reads: config.json of `folder` without the `nystrom` block.
+/// The configuration that transformers reads: config.json of `folder` without the `nystrom` block,
+/// but for the layers of its vectors, which transformers leaves out and load_model would miss.
 ModelConfig config_in_transformers(const std::filesystem::path& folder);
 
 // ---- The README.md of the folder (model_card.cpp) -----------------------------------------------

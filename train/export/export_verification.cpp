@@ -176,7 +176,9 @@ std::string foreign_classes(const std::filesystem::path& folder) {
 ModelConfig config_in_transformers(const fs::path& folder) {
   nlohmann::json root = read_json_file(folder / "config.json");
   root.erase("nystrom");
-  return parse_hf_config(root.dump(), printable_path(folder / "config.json"));
+  ModelConfig config = parse_hf_config(root.dump(), printable_path(folder / "config.json"));
+  config.embedding = read_hf_config(folder).embedding;  // layers that transformers leaves out
+  return config;
 }
 
 std::vector<ExportDifference> verify_export(const fs::path& folder, const Model& source,
@@ -190,8 +192,7 @@ std::vector<ExportDifference> verify_export(const fs::path& folder, const Model&
   const std::string foreign = foreign_classes(folder);
   require(foreign.empty(), "{} was written, but read back otherwise", foreign);
   if (!names_transformers_class(folder)) return {};
-  ModelConfig theirs = config_in_transformers(folder);
-  theirs.embedding = written.embedding;  // layers that transformers leaves out
+  const ModelConfig theirs = config_in_transformers(folder);
   const auto their_model = load_model(folder, theirs, DType::f32, StoreMode::inference);
 
   std::vector<ExportDifference> differences;
