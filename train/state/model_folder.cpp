@@ -48,17 +48,18 @@ std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
     const nlohmann::json& point = best_by("mean", summary, summary.at("points"));
     if (point.at("runs").empty()) return std::nullopt;
     const nlohmann::json& run = best_by("value", summary, point.at("runs"));
-    const fs::path best = place_in_sweep(folder, !point.at("options").empty(),
-                                         run.at("run_dir").get<std::string>());
+    const fs::path best =
+        place_in_sweep(folder, !point.at("options").empty(), run.at("run_dir").get<std::string>());
     require_input(!best.filename().string().starts_with("fold-"),
                   "{}: holds a run for each fold, each tested on other data; name one of them, "
                   "such as {}",
                   printable_path(folder), printable_path(folder / best));
-    require_input(!std::isnan(number_or_nan(point.at("mean"))),
-                  "{}: is a sweep without a best run, for {} is undefined in a run of every line of "
-                  "its table; name one of them, such as {}",
-                  printable_path(folder), printable(summary.at("metric").get<std::string>()),
-                  printable_path(folder / best));
+    require_input(
+        !std::isnan(number_or_nan(point.at("mean"))),
+        "{}: is a sweep without a best run, for {} is undefined in a run of every line of "
+        "its table; name one of them, such as {}",
+        printable_path(folder), printable(summary.at("metric").get<std::string>()),
+        printable_path(folder / best));
     return best;
   } catch (const nlohmann::json::exception&) {
     throw InputError(printable_path(folder / "summary.json") +

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/json.h"
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
+#include "train/state/model_folder.h"
 #include "train/state/run_folder.h"
 
 namespace nystrom {
@@ -30,30 +31,6 @@ struct Module {
   throw InputError(fmt::format("{}: {}{}", printable_path(file), what, remedy));
 }
 
-json read_object(const fs::path& file) {
-  const json root = read_json_file(file);
-  require_input(root.is_object(), "{}: expected an object, got {}", printable_path(file),
-                root.type_name());
-  return root;
-}
-
-/// A member of `object`, or `absent` where there is none or it is null.
-template <class T>
-T member(const json& object, const char* key, T absent, const fs::path& file) {
-  const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return absent;
-  try {
-    if constexpr (std::is_same_v<T, std::int64_t>)
-      require_input(found->is_number_integer() && found->get<std::int64_t>() >= 1,
-                    "{}: {}: got {}, expected a whole number at least 1", printable_path(file), key,
-                    printable(found->dump(), 60));
-    return found->get<T>();
-  } catch (const json::exception&) {
-    throw InputError(
-        fmt::format("{}: {}: got {}", printable_path(file), key, printable(found->dump(), 60)));
-  }
-}
-
 /// The folder of a module inside `folder`; the empty path is `folder` itself.
 fs::path inside(const fs::path& folder, const std::string& path, const fs::path& file) {
   const fs::path relative = fs::path(path).lexically_normal();
@@ -66,25 +43,29 @@ fs::path inside(const fs::path& folder, const std::string& path, const fs::path&
 std::vector<Module> read_modules(const fs::path& folder) {
   const fs::path file = folder / "modules.json";
   const json root = read_json_file(file);
-  require_input(root.is_array() && !root.empty(), "{}: expected an array of modules",
-                printable_path(file));
   std::vector<Module> modules;
-  for (const json& each : root) {
-    require_input(each.is_object(), "{}: expected an array of modules", printable_path(file));
-    const auto type = member<std::string>(each, "type", "", file);
+  for (const JsonPart& each : JsonPart(root, printable_path(file)).elements()) {
+    const std::string type = each.text_or("type", "");
     if (!type.starts_with("sentence_transformers."))
       refuse(file, fmt::format("the module {} is Python code of its own, which nystrom lacks",
                                printable(type)));
-    modules.push_back({type.substr(type.rfind('.') + 1),
-                       inside(folder, member<std::string>(each, "path", "", file), file)});
+    modules.push_back(
+        {type.substr(type.rfind('.') + 1), inside(folder, each.text_or("path", ""), file)});
   }
+  require_input(!modules.empty(), "{}: expected an array of modules", printable_path(file));
   return modules;
 }
 
 /// The file of a module's options; the first one may have no file.
 json options_of(const fs::path& file) {
   std::error_code ignored;
-  return fs::exists(file, ignored) ? read_object(file) : json::object();
+  return fs::exists(file, ignored) ? read_json_file(file) : json::object();
+}
+
+/// A count from 1 on, or 0 where there is none.
+std::int64_t count_in(const JsonPart& options, const char* key) {
+  const auto found = options.find(key);
+  return found ? found->integer(1, INT64_MAX) : 0;
 }
 
 SentencePooling read_pooling(const fs::path& file) {
@@ -96,19 +77,18 @@ SentencePooling read_pooling(const fs::path& file) {
       {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"},
       {"pooling_mode_weightedmean_tokens", "weightedmean"},
       {"pooling_mode_lasttoken", "lasttoken"}};
-  const json root = read_object(file);
-  if (!member(root, "include_prompt", true, file))
+  const json root = read_json_file(file);
+  const JsonPart options(root, printable_path(file));
+  if (!options.boolean_or("include_prompt", true))
     refuse(file, "include_prompt is false, and nystrom's vectors include the prompt");
   std::vector<std::string> modes;
-  if (const auto mode = root.find("pooling_mode"); mode != root.end()) {
-    for (const json& each : mode->is_array() ? *mode : json::array({*mode})) {
-      require_input(each.is_string(), "{}: pooling_mode: got {}", printable_path(file),
-                    printable(each.dump(), 60));
-      modes.push_back(each.get<std::string>());
-    }
+  if (root.contains("pooling_mode")) {
+    const JsonPart mode = options["pooling_mode"];
+    for (const JsonPart& each : mode.value().is_array() ? mode.elements() : std::vector{mode})
+      modes.push_back(each.text());
   } else {
     for (const auto& [key, name] : older)
-      if (member(root, key, false, file)) modes.emplace_back(name);
+      if (options.boolean_or(key, false)) modes.emplace_back(name);
     if (modes.empty()) modes.emplace_back("mean");  // as in sentence-transformers
   }
   if (modes.size() != 1)
@@ -119,11 +99,10 @@ SentencePooling read_pooling(const fs::path& file) {
   refuse(file, fmt::format("pooling_mode is {}, which nystrom lacks", printable(modes[0], 40)));
 }
 
-Activation read_activation(const json& root, const fs::path& file) {
-  if (root.contains("activation_function") && root["activation_function"].is_null())
-    return Activation::linear;
-  const auto name =
-      member<std::string>(root, "activation_function", "torch.nn.modules.activation.Tanh", file);
+Activation read_activation(const JsonPart& options, const fs::path& file) {
+  constexpr const char* key = "activation_function";
+  if (options.value().contains(key) && !options.find(key)) return Activation::linear;
+  const std::string name = options.text_or(key, "torch.nn.modules.activation.Tanh");
   constexpr std::pair<std::string_view, Activation> known[] = {{"Identity", Activation::linear},
                                                                {"Tanh", Activation::tanh},
                                                                {"ReLU", Activation::relu},
@@ -137,20 +116,19 @@ Activation read_activation(const json& root, const fs::path& file) {
 
 void add_dense(SentenceModules& result, const fs::path& folder) {
   const fs::path file = folder / "config.json";
-  const json root = read_object(file);
-  if (member(root, "use_residual", false, file))
+  const json root = read_json_file(file);
+  const JsonPart options(root, printable_path(file));
+  if (options.boolean_or("use_residual", false))
     refuse(file, "use_residual is true, and nystrom's layers add no residual");
   for (const char* key : {"module_input_name", "module_output_name"})
-    if (const auto name = member<std::string>(root, key, "sentence_embedding", file);
+    if (const std::string name = options.text_or(key, "sentence_embedding");
         name != "sentence_embedding")
       refuse(file, fmt::format("{} is {}; nystrom reads and makes sentence_embedding", key,
                                printable(name, 40)));
-  const auto width = member<std::int64_t>(root, "out_features", 0, file);
-  require_input(width >= 1, "{}: out_features: expected at least 1, got {}", printable_path(file),
-                width);
-  result.embedding.dense.push_back({width, read_activation(root, file)});
-  result.dense.push_back({folder, member<std::int64_t>(root, "in_features", 0, file),
-                          member(root, "bias", !root.contains("bias"), file)});
+  const std::int64_t width = options["out_features"].integer(1, INT64_MAX);
+  result.embedding.dense.push_back({width, read_activation(options, file)});
+  result.dense.push_back({folder, count_in(options, "in_features"),
+                          options.boolean_or("bias", !root.contains("bias"))});
 }
 
 /// Whether an option of the encoder changes nothing that nystrom computes.
@@ -187,13 +165,14 @@ void read_encoder_options(SentenceModules& result) {
     const fs::path file = result.encoder / fmt::format("sentence_{}_config.json", name);
     const json root = options_of(file);
     if (root.empty()) continue;
-    for (const auto& [key, value] : root.items())
-      if (!is_neutral(key, value))
+    const JsonPart options(root, printable_path(file));
+    for (const auto& [key, part] : options.members())
+      if (!is_neutral(key, part.value()))
         refuse(file, fmt::format("{} is {}, which nystrom does not read", printable(key, 40),
-                                 printable(value.dump(), 80)));
-    if (const auto length = member<std::int64_t>(root, "max_seq_length", 0, file); length > 0)
+                                 printable(part.value().dump(), 80)));
+    if (const std::int64_t length = count_in(options, "max_seq_length"); length > 0)
       result.max_seq_length = length;
-    if (!member(root, "do_lower_case", false, file)) return;
+    if (!options.boolean_or("do_lower_case", false)) return;
     if (!lowers_case(*open_tokenizer(result.encoder)))
       refuse(file, "do_lower_case is true, and the tokenizer keeps case");
     return;
@@ -203,23 +182,22 @@ void read_encoder_options(SentenceModules& result) {
 void read_prompts(SentenceModules& result) {
   const fs::path file = result.folder / "config_sentence_transformers.json";
   const json root = options_of(file);
-  const json prompts = member(root, "prompts", json::object(), file);
-  require_input(prompts.is_object(), "{}: prompts: expected an object", printable_path(file));
-  for (const auto& [name, prompt] : prompts.items())
-    if (!prompt.is_null())
-      result.prompts.emplace_back(name, member<std::string>(prompts, name.c_str(), "", file));
-  const auto similarity = member<std::string>(root, "similarity_fn_name", "cosine", file);
+  const JsonPart options(root, printable_path(file));
+  if (const auto prompts = options.find("prompts"))
+    for (const auto& [name, prompt] : prompts->members())
+      if (!prompt.value().is_null()) result.prompts.emplace_back(name, prompt.text());
+  const std::string similarity = options.text_or("similarity_fn_name", "cosine");
   const auto named = value_named<Similarity>(similarity);
   if (!named)
     refuse(file,
            fmt::format("similarity_fn_name is {}, which nystrom lacks", printable(similarity, 40)));
   result.embedding.similarity = *named;
-  if (const auto width = member<std::int64_t>(root, "truncate_dim", 0, file); width > 0)
+  if (const std::int64_t width = count_in(options, "truncate_dim"); width > 0)
     throw InputError(fmt::format(
         "{}: truncate_dim is {}, which nystrom does not read; remove it, and ask for so "
         "many numbers: nystrom embed --dimensions {}",
         printable_path(file), width, width));
-  const auto name = member<std::string>(root, "default_prompt_name", "", file);
+  const std::string name = options.text_or("default_prompt_name", "");
   if (!name.empty()) result.default_prompt = name;
   // The names that encode_query and encode_document read; both are empty prompts where absent.
   for (const auto& [key, prompt] : result.prompts) {
@@ -231,8 +209,7 @@ void read_prompts(SentenceModules& result) {
 /// Whether modules.json tells of no vectors: that of a model of pairs (sentence-transformers'
 /// CrossEncoder, from version 5.7 on), or of a Transformer alone.
 bool lacks_vectors(const fs::path& folder) {
-  const fs::path file = folder / "config_sentence_transformers.json";
-  if (member<std::string>(options_of(file), "model_type", "", file) == "CrossEncoder") return true;
+  if (!cross_encoder_settings(folder).empty()) return true;
   const std::vector<Module> modules = read_modules(folder);
   return modules.size() == 1 && modules[0].type == "Transformer";
 }
@@ -299,7 +276,7 @@ std::optional<fs::path> encoder_in(const fs::path& folder) {
   const fs::path file = folder / "modules.json";
   const json root = read_json_file(file);
   if (!root.is_array() || root.empty() || !root[0].is_object()) return std::nullopt;
-  const auto path = member<std::string>(root[0], "path", "", file);
+  const std::string path = JsonPart(root[0], printable_path(file)).text_or("path", "");
   if (inside(folder, path, file) == folder) return std::nullopt;
   fs::path name = fs::path(path).lexically_normal();
   if (!name.has_filename()) name = name.parent_path();  // "0_Transformer/"
