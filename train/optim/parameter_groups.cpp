@@ -95,18 +95,6 @@ void freeze_parameters(ParameterStore& store, const OptimizerOptions& options) {
     if (of_each[i].frozen) store.freeze(parameters[i].name());
 }
 
-std::int64_t frozen_layers(const ParameterStore& store, const OptimizerOptions& options) {
-  const std::vector<Parameter> parameters = store.parameters();
-  const std::vector<ParameterOptions> of_each = parameter_options(store, options);
-  std::int64_t layers = 0;  // those so far; what is in none comes behind them
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::optional<std::int64_t> depth = depth_of(parameters[i].name());
-    if (!of_each[i].frozen) return depth ? std::max<std::int64_t>(0, *depth - 1) : layers;
-    layers = std::max(layers, depth.value_or(0));
-  }
-  return layers;
-}
-
 Problems group_problems(const ParameterStore& store, const OptimizerOptions& options) {
   std::vector<std::string> names;
   for (const Parameter& parameter : store.parameters()) names.push_back(parameter.name());

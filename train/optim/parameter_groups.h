@@ -26,10 +26,6 @@ std::vector<ParameterOptions> parameter_options(const ParameterStore& store,
 /// Freezes the parameters of groups with `freeze`. Call it before the store is allocated.
 void freeze_parameters(ParameterStore& store, const OptimizerOptions& options);
 
-/// The number of layers from the first on in and below which options.groups freeze all parameters:
-/// the backward pass does not reach them.
-std::int64_t frozen_layers(const ParameterStore& store, const OptimizerOptions& options);
-
 /// The rules that options.groups breaks for the parameters of `store`: patterns without a match,
 /// groups that later ones replace entirely, contradicting options, and nothing left to train. Each
 /// message begins with the path of an option: "optimizer.groups[0].parameters …".

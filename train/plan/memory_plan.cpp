@@ -60,18 +60,10 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   return labels;
 }
 
-/// The teacher of a model of `small` shape; nothing in a run without one. The layers of one that is
-/// compared by its logits alone follow each other in the same memory.
-Distillation teacher_of(const PlannedRun& config, const ModelConfig& small, DType dtype) {
+/// The teacher, which has exact attention; nothing in a run without one.
+Distillation teacher_of(const PlannedRun& config, DType dtype) {
   if (!config.distillation.teacher) return {};
-  ModelConfig shape =
-      config.teacher && config.distillation.attention_output == 0 ? *config.teacher : small;
-  shape.num_hidden_layers = small.num_hidden_layers;
-  shape.attention.layers.clear();
-  shape.attention.window_layers.clear();
-  shape.attention.window.reset();
-  shape.local_rope_theta.reset();
-  shape.attention.kind = AttentionKind::softmax;
+  ModelConfig shape = config.teacher.value_or(config.model).with_exact_attention();
   shape.attention.conv_kernel_size.reset();
   auto teacher = std::make_unique<Model>(shape);
   allocate_nowhere(teacher->parameters(), dtype, StoreMode::inference);
@@ -118,31 +110,24 @@ void task_pass(const Model& model, Batch batch, RunContext run) {
 }
 
 /// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the
-/// parameters. All `layers` layers have the attention `kind`. A generator's pass counts in full, as
-/// its activations last until that of the model has ended.
-double measure(const PlannedRun& config, AttentionKind kind, std::int64_t layers,
-               std::int64_t sequences) {
-  ModelConfig small = config.model;
-  small.num_hidden_layers = layers;
-  small.attention.kind = kind;
-  small.attention.layers.clear();
-  small.attention.window_layers.clear();
-  if (!config.model.has_window(kind)) small.attention.window.reset();
-  if (!small.has_window(AttentionKind::softmax)) small.local_rope_theta.reset();
-  if (small.generator) {
+/// parameters. A generator's pass counts in full, as its activations last until that of the model
+/// has ended.
+double measure(const PlannedRun& config, std::int64_t sequences) {
+  ModelConfig shape = config.model;
+  if (shape.generator) {
     PlannedRun of_generator = config, of_model = config;
-    of_generator.model = generator_of(small);
-    of_model.model = small;
+    of_generator.model = generator_of(shape);
+    of_generator.optimizer.groups.clear();  // whose names are those in the whole model
     of_model.model.generator.reset();
-    return measure(of_generator, kind, layers, sequences) +
-           measure(of_model, kind, layers, sequences);
+    return measure(of_generator, sequences) + measure(of_model, sequences);
   }
-  if (small.head == Head::replaced_tokens) small.head = Head::none;
-  small.pairs = Pairs::joined;  // whose head reads single sequences
-  Model model(small);
+  if (shape.head == Head::replaced_tokens) shape.head = Head::none;
+  shape.pairs = Pairs::joined;  // whose head reads single sequences
+  Model model(shape);
   const DType computed = computed_type(config);
+  freeze_parameters(model.parameters(), config.optimizer);
   allocate_nowhere(model.parameters(), computed, StoreMode::training);
-  const Distillation distillation = teacher_of(config, small, computed);
+  const Distillation distillation = teacher_of(config, computed);
   Arena& arena = Arena::of(nowhere);
   const std::int64_t before = arena.statistics().in_use_bytes;
   Batch batch;
@@ -153,9 +138,9 @@ double measure(const PlannedRun& config, AttentionKind kind, std::int64_t layers
   const RunContext run{true, config.training.activation_checkpointing, 0, 0,
                        Tensor::from(ids, {sequences})};
   arena.reset_peak();
-  if (small.head == Head::masked_lm) {
+  if (shape.head == Head::masked_lm) {
     pretraining_pass(model, distillation, batch, run);
-  } else if (small.head == Head::masked_features) {
+  } else if (shape.head == Head::masked_features) {
     features_pass(model, batch, run);
   } else {
     task_pass(model, std::move(batch), run);
@@ -168,45 +153,31 @@ std::int64_t whole_bytes(double bytes) { return std::llround(std::min(bytes, 0x1
 
 constexpr double least = -std::numeric_limits<double>::infinity();
 
-/// The activations of a model whose layers all have the attention `kind`.
-Activations measure_activations(const PlannedRun& config, AttentionKind kind) {
-  // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements. The
-  // last layer computes less than the others, so there is one of those at least.
-  const std::int64_t few = std::min<std::int64_t>(config.model.num_hidden_layers, 2);
-  const double a11 = measure(config, kind, few, 1), a12 = measure(config, kind, few, 2),
-               a21 = measure(config, kind, few + 1, 1), a22 = measure(config, kind, few + 1, 2);
-  const auto before = static_cast<double>(few);
-  const double by_sequence = a22 - a21 - a12 + a11, constant = a21 - a11 - by_sequence;
-  const double rest_by_sequence = a12 - a11 - before * by_sequence;
-  return {{a11 - rest_by_sequence - before * (constant + by_sequence), rest_by_sequence},
-          {constant, by_sequence}};
+/// A model without layers that is as like this one as problems() permits.
+ModelConfig without_layers(ModelConfig model) {
+  model.num_hidden_layers = 0;
+  model.attention.layers.clear();
+  model.attention.window_layers.clear();
+  model.attention.window.reset();
+  model.local_rope_theta.reset();
+  if (model.pooling == Pooling::token) model.pooling = Pooling::attention;
+  if (model.head == Head::masked_features) model.head = Head::none;
+  return model;
 }
 
-/// The layers that keep nothing for the backward pass, which does not reach them. Those of a
-/// generator, and those that a teacher compares with its own, are not told apart: all count.
-std::int64_t layers_without_backward(const RunConfig& config) {
-  if (config.model.generator || config.distillation.teacher) return 0;
-  return frozen_layers(Model(config.model).parameters(), config.optimizer);
-}
-
-/// The activations of layers of several kinds: each has its own, and the rest is that of the kind
-/// with the largest. Frozen layers below all that is trained have none, but for one at a time.
-Activations activations_of_kinds(const PlannedRun& config) {
-  const std::int64_t all = config.model.num_hidden_layers;
-  const std::int64_t first = std::min(layers_without_backward(config), all - 1);
-  Activations sum{{least, least}, {0, 0}};
-  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
-    if (!config.model.has_kind(kind)) continue;
-    double layers = 0;
-    for (std::int64_t i = std::max<std::int64_t>(0, first); i < all; ++i)
-      layers += config.model.kind_of(i) == kind;
-    const Activations own = measure_activations(config, kind);
-    for (int i = 0; i < 2; ++i) {
-      sum.rest[i] = std::max(sum.rest[i], own.rest[i]);
-      sum.layer[i] += layers / static_cast<double>(std::max<std::int64_t>(1, all)) * own.layer[i];
-    }
-  }
-  return sum;
+/// The activations of the layers, which are what they add to a model without them, and the others.
+Activations measure_activations(const PlannedRun& config) {
+  PlannedRun bare = config;
+  bare.model = without_layers(bare.model);
+  if (bare.teacher) bare.teacher = without_layers(*bare.teacher);
+  bare.optimizer.groups.clear();  // which may leave nothing to train
+  const double of_one = measure(config, 1), of_two = measure(config, 2);
+  const double layers_of_one = std::max(0., of_one - measure(bare, 1)),
+               layers_of_two = std::max(0., of_two - measure(bare, 2));
+  const double rest_of_one = of_one - layers_of_one, rest_of_two = of_two - layers_of_two;
+  const auto count = static_cast<double>(std::max<std::int64_t>(1, config.model.num_hidden_layers));
+  return {{2 * rest_of_one - rest_of_two, rest_of_two - rest_of_one},
+          {(2 * layers_of_one - layers_of_two) / count, (layers_of_two - layers_of_one) / count}};
 }
 
 /// The run as it is in a stage: with its length, and without a teacher that distillation.until_step
@@ -221,7 +192,7 @@ PlannedRun in_stage(PlannedRun config, const Stage& stage) {
 Activations activations_of_stages(const PlannedRun& config) {
   Activations largest{{least, least}, {least, least}};
   for (const Stage& stage : stages_of(config)) {
-    const Activations own = activations_of_kinds(in_stage(config, stage));
+    const Activations own = measure_activations(in_stage(config, stage));
     const double for_one =
         static_cast<double>(stage.sequences) / static_cast<double>(config.training.batch_size);
     for (int i = 0; i < 2; ++i) {

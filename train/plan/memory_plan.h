@@ -1,6 +1,6 @@
 // Estimates of a run's memory on each device, by part, of the operations of a step, and of its
-// time. Activations are counted, not modelled: steps with a few layers and sequences pass over a
-// planned GPU, which computes nothing, and their memory is extrapolated linearly in both numbers.
+// time. Activations are counted, not modelled: steps of one sequence and of two pass over a planned
+// GPU, which computes nothing, and their memory is extrapolated linearly in that number.
 #pragma once
 
 #include <algorithm>

@@ -64,24 +64,6 @@ TEST(ParameterOptions, TheLastGroupThatMatchesApplies) {
   EXPECT_EQ(taps.weight_decay, 0.1) << "nothing of the group before";
 }
 
-TEST(ParameterOptions, FrozenLayersAreThoseThatTheBackwardPassDoesNotReach) {
-  ModelConfig config = masked_lm_config();
-  config.num_hidden_layers = 3;
-  const Model model(config);
-  const auto count = [&](const std::vector<std::string>& patterns) {
-    OptimizerOptions options;
-    for (const std::string& pattern : patterns)
-      options.groups.push_back({pattern, 1, std::nullopt, true});
-    return frozen_layers(model.parameters(), options);
-  };
-  EXPECT_EQ(count({}), 0);
-  EXPECT_EQ(count({"*.embeddings.*"}), 0);
-  EXPECT_EQ(count({"*.layer.[01].*"}), 0) << "the embeddings are below";
-  EXPECT_EQ(count({"*.embeddings.*", "*.layer.[01].*"}), 2);
-  EXPECT_EQ(count({"*.embeddings.*", "*.layer.[02].*"}), 1);
-  EXPECT_EQ(count({"*.embeddings.*", "*.layer.*"}), 3);
-}
-
 TEST(ParameterOptions, FrozenParametersAreConstants) {
   Model model(masked_lm_config());
   OptimizerOptions options;

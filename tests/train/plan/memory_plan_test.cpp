@@ -114,7 +114,14 @@ INSTANTIATE_TEST_SUITE_P(
                            false,
                            OptimizerKind::adamw,
                            {},
-                           {"*.embeddings.*", "*.layer.[0-2].*"}}),
+                           {"*.embeddings.*", "*.layer.[0-2].*"}},
+                      Case{"frozen_but_for_the_layers",
+                           AttentionKind::nystrom,
+                           DType::f32,
+                           false,
+                           OptimizerKind::adamw,
+                           {},
+                           {"*.embeddings.*", "cls.*"}}),
     case_name);
 
 MemoryPlan simple_plan() {
@@ -437,8 +444,8 @@ TEST(MemoryPlan, CountsTheTeachersOwnShape) {
   config.distillation.teacher = "teacher";
   config.distillation.attention_output = 0;
   ModelConfig wide = config.model.with_exact_attention();
-  wide.hidden_size *= 4;
-  wide.intermediate_size *= 4;
+  wide.hidden_size *= 32;
+  wide.intermediate_size *= 32;
   wide.attention.window = 8;
   wide.attention.window_layers = {"1"};
   const MemoryPlan alike = plan_memory(config, 1), other = plan_memory(config, 1, wide);
