@@ -2,10 +2,8 @@
 
 #ifdef NYSTROM_X86
 #include <cpuid.h>
-#if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
-#endif
 #endif
 
 #include <algorithm>
@@ -20,15 +18,11 @@ namespace {
 /// Whether the processor multiplies tiles of bf16 numbers, and Linux lets this process: tiles are
 /// too large for every thread's state to be saved unasked.
 bool amx_permitted() {
-#if defined(__linux__)
   constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;  // of leaf 7's EDX
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_bf16) || !(d & amx_tile)) return false;
   constexpr long request_permission = 0x1023, tile_data = 18;  // of <asm/prctl.h>, Linux 5.16
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-#else
-  return false;
-#endif
 }
 #endif
 

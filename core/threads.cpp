@@ -4,16 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 
-#ifdef _OPENMP
 #include <omp.h>
-#endif
 
 #include "core/base/control_groups.h"
 #include "core/base/require.h"
 
 namespace nystrom {
-
-#ifdef _OPENMP
 namespace {
 
 /// The threads without a word of the user: OpenMP's, which count the processors, and no more than
@@ -42,13 +38,5 @@ void set_num_threads(int n) {
 }
 int num_threads() { return omp_get_max_threads(); }
 void end_waiting_threads() { omp_pause_resource_all(omp_pause_hard); }
-#else
-void disable_dynamic_threads() {}
-void set_num_threads(int n) {
-  require(n >= 1, "the number of threads must be at least 1, got {}", n);
-}
-int num_threads() { return 1; }
-void end_waiting_threads() {}
-#endif
 
 }  // namespace nystrom

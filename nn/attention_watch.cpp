@@ -81,31 +81,12 @@ double error_of(const Tensor& x, const Tensor& exact) {
   return relative_error(norm_of((Var(x.cast(y.dtype())) - y).value()), norm_of(y));
 }
 
-/// The entropy −Σ p log p with p = softmax(scale · query keysᵀ) over the keys at `places`, averaged
-/// over heads and queries [1, h, q, d].
-double mean_entropy(const Var& queries, const Var& keys, const std::vector<std::int64_t>& places,
-                    double scale) {
+/// The entropy of softmax(scale · queries keysᵀ), averaged over heads and queries [1, h, q, d].
+double mean_entropy(const Var& queries, const Var& keys, double scale) {
   const DType exact = accumulate_dtype(queries.dtype());
-  const std::vector<double> scores =
-      matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2))
-          .value()
-          .to_doubles();
-  const auto length = static_cast<std::size_t>(keys.dim(2));
-  double total = 0;
-  for (std::size_t row = 0; row < scores.size(); row += length) {
-    const auto score_of = [&](std::int64_t key) {
-      return scores[row + static_cast<std::size_t>(key)];
-    };
-    double largest = -INFINITY, sum = 0, weighted = 0;
-    for (const std::int64_t key : places) largest = std::max(largest, score_of(key));
-    for (const std::int64_t key : places) {
-      const double score = score_of(key) - largest;
-      sum += std::exp(score);
-      weighted += score * std::exp(score);
-    }
-    total += std::log(sum) - weighted / sum;
-  }
-  return total / static_cast<double>(scores.size() / length);
+  const Var scores = matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2));
+  const std::vector<double> heads = attention_entropies(softmax(scores).value());
+  return std::accumulate(heads.begin(), heads.end(), 0.0) / static_cast<double>(heads.size());
 }
 
 /// The layer number in "nystromformer.encoder.layer.3.attention.self.query.weight".
@@ -163,7 +144,7 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
                                  : Var(Sequence::of_heads(output, in.batch, row));
     figures.error =
         error_of(at_positions(approximated, positions).value(), exact_(sampled).value());
-    figures.entropy = mean_entropy(queries, own.keys, places,
+    figures.entropy = mean_entropy(queries, at_positions(own.keys, places),
                                    1 / std::sqrt(static_cast<double>(config_.head_dim())));
     if (!exact && config_.attention.inverse == Inverse::iterative) {
       const auto residuals = inverse_residuals(approximation_->landmark_matrix(own),

@@ -12,6 +12,8 @@ namespace {
 
 const ModelConfig& checked(const ModelConfig& config) {
   require_none("the model cannot be built", problems(config));
+  if (config.generator)
+    require_none("the generator cannot be built", problems(generator_of(config)));
   return config;
 }
 

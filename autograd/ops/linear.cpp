@@ -114,7 +114,8 @@ Var record_linear(const Tensor& y, const Var& x, const Tensor& rows, const Var& 
 }
 
 /// The common part of linear and linear_unrounded; `out_type` is the result's type.
-Var product(const Var& x, const Var& weight, const Var& bias, Precision precision, DType out_type) {
+Var linear_as(const Var& x, const Var& weight, const Var& bias, Precision precision,
+              DType out_type) {
   check(x, weight, bias);
   const Tensor rows = rows_of(x);
   const Tensor y = forward(rows, weight, bias, shape_of(x, weight), precision, out_type);
@@ -194,11 +195,11 @@ void joint_parameter_gradients(const Tensor& dy_rows, const Tensor& rows, std::s
 }
 
 Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision) {
-  return product(x, weight, bias, precision, x.dtype());
+  return linear_as(x, weight, bias, precision, x.dtype());
 }
 
 Var linear_unrounded(const Var& x, const Var& weight, const Var& bias) {
-  return product(x, weight, bias, Precision::full, accumulate_dtype(x.dtype()));
+  return linear_as(x, weight, bias, Precision::full, accumulate_dtype(x.dtype()));
 }
 
 Var linear_of_data(const Tensor& x, const Var& weight, const Var& bias) {
@@ -306,26 +307,13 @@ Var matmul(const Var& a, const Var& b) {
           "matmul: {} and {} do not match; expected […, m, k] and […, k, n]", a.shape(), b.shape());
   require(a.dtype() == b.dtype() && is_float(a.dtype()),
           "matmul: both inputs must have one floating type; got {} and {}", a.dtype(), b.dtype());
-  const Shape batch =
-      broadcast(a.shape().without(-1).without(-1), b.shape().without(-1).without(-1));
-  Tensor y =
-      Tensor::empty(batch.append(a.dim(-2)).append(b.dim(-1)), a.dtype(), a.value().device());
-  kernels::matmul(a.value(), b.value(), CView{}, y, false, Precision::full);
-  return record(
-      "matmul", y, {a, b}, [x = a.value(), w = b.value(), batch](const Tensor& dy, Grads grads) {
-        if (grads.wants(0)) {
-          Tensor dx =
-              Tensor::empty(batch.append(x.dim(-2)).append(x.dim(-1)), dy.dtype(), dy.device());
-          kernels::matmul(dy, w.transpose(-1, -2), CView{}, dx, false, Precision::full);
-          grads.add(0, sum_to(dx, x.shape()));
-        }
-        if (grads.wants(1)) {
-          Tensor dw =
-              Tensor::empty(batch.append(w.dim(-2)).append(w.dim(-1)), dy.dtype(), dy.device());
-          kernels::matmul(x.transpose(-1, -2), dy, CView{}, dw, false, Precision::full);
-          grads.add(1, sum_to(dw, w.shape()));
-        }
-      });
+  return record("matmul", product(a.value(), b.value()), {a, b},
+                [x = a.value(), w = b.value()](const Tensor& dy, Grads grads) {
+                  if (grads.wants(0))
+                    grads.add(0, sum_to(product(dy, w.transpose(-1, -2)), x.shape()));
+                  if (grads.wants(1))
+                    grads.add(1, sum_to(product(x.transpose(-1, -2), dy), w.shape()));
+                });
 }
 
 }  // namespace nystrom

@@ -19,7 +19,7 @@ bool has_taps(const Shape& shape, std::int64_t heads) {
 
 void check_rows(const NystromInputs& in, const NystromOptions& options) {
   const bool ragged = options.keys.ragged();
-  require(in.hidden.rank() == (ragged ? 2 : 3) &&
+  require(options.heads >= 1 && in.hidden.rank() == (ragged ? 2 : 3) &&
               in.queries.rank() == (options.queries.ragged() ? 3 : 4) &&
               in.queries.dim(1) == options.heads,
           "nystrom_attention: hidden is {} and the queries are {}, expected {} and {} for {} heads",

@@ -24,7 +24,9 @@ Tensor sum_to(Tensor grad, const Shape& shape) {
 }
 
 Tensor product(const Tensor& a, const Tensor& b) {
-  Tensor c = Tensor::empty({a.dim(0), a.dim(1), b.dim(2)}, a.dtype(), a.device());
+  const auto batch = [](const Tensor& x) { return x.shape().without(-1).without(-1); };
+  Tensor c = Tensor::empty(broadcast(batch(a), batch(b)).append(a.dim(-2)).append(b.dim(-1)),
+                           a.dtype(), a.device());
   kernels::matmul(a, b, CView{}, c, false, Precision::full);
   return c;
 }

@@ -74,7 +74,7 @@ Shape around_axis(const Shape& shape, int axis);
 /// `grad` summed over the axes along which a tensor of `shape` was broadcast to grad's shape.
 Tensor sum_to(Tensor grad, const Shape& shape);
 
-/// a b in full precision, a matrix product for each of the first axis: a [k, m, n], b [k, n, p].
+/// a b in full precision: a […, m, n], b […, n, p], whose other axes are broadcast.
 Tensor product(const Tensor& a, const Tensor& b);
 
 /// The tensors as one along the first axis: a view if they are adjacent, otherwise undefined.

@@ -12,12 +12,12 @@ void request(int) { stop_requested = 1; }
 }  // namespace
 
 StopSignals::StopSignals() {
+  stop_requested = 0;
   for (std::size_t i = 0; i < std::size(stop_signals); ++i) {
     before_[i] = std::signal(stop_signals[i], &request);
     // A terminal that closes ends nothing that nohup started.
     if (stop_signals[i] == SIGHUP && before_[i] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   }
-  stop_requested = 0;
 }
 
 StopSignals::~StopSignals() {

@@ -95,14 +95,14 @@ void append_key(std::string& key, const ViewBase& view) {
              sizeof(view.stride[0]) * static_cast<std::size_t>(view.rank));
 }
 
-/// Creating a primitive costs more than a small product. Primitives are cached by shape, strides
-/// and types.
+/// Creating a primitive costs more than a small product. Primitives are cached by shape, strides,
+/// types and number of threads.
 Product cached_product(const CView& a, const CView& b, const CView& bias, const View& c,
                        bool accumulate) {
   static auto& cache = *new std::unordered_map<std::string, Product>;
   static std::mutex mutex;
   constexpr std::size_t most = 4096;  // batches of varying size always have new shapes
-  std::string key{accumulate ? '+' : '=', static_cast<char>(num_threads())};
+  std::string key = std::to_string(num_threads()) + (accumulate ? '+' : '=');
   append_key(key, a);
   append_key(key, b);
   append_key(key, c);

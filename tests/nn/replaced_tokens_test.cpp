@@ -190,6 +190,8 @@ TEST(ReplacedTokens, TheGeneratorIsAQuarterAndSharesTheTables) {
   const Model model(config);
   EXPECT_TRUE(model.parameters().has("generator.nystromformer.embeddings.projection.weight"));
   EXPECT_FALSE(model.parameters().has("generator.nystromformer.embeddings.word_embeddings.weight"));
+  config.generator->num_attention_heads = 5;
+  EXPECT_THROW(Model{config}, InputError) << "12 is no multiple of 5";
 }
 
 }  // namespace
