@@ -419,7 +419,7 @@ void print(const CorpusStatistics& statistics) {
   for (const SourceStatistics& source : statistics.sources)
     fmt::print("{:<24}{:>16}{:>16}{:>12}{:>8.1f} %{:>10.2f}\n", source.name, source.documents,
                source.tokens, source.sequences, 100 * source.share, source.passes);
-  fmt::print("\npadding: {:.1f} % of a batch\n", 100 * statistics.padding);
+  fmt::print("\nno token: {:.1f} % of the places of a step\n", 100 * statistics.padding);
   if (statistics.unit_tokens > 0)
     fmt::print("whole words: {:.1f} tokens on average, at most {}; the first ones: {}\n",
                statistics.unit_tokens, max_word_tokens, fmt::join(statistics.units, " · "));

@@ -58,6 +58,7 @@ SpeedWatch::SpeedWatch(bool on_gpu, std::function<ProcessorTimes()> times)
 std::string SpeedWatch::reason(double seconds) const {
   if (on_gpu_) return "does another program use the GPU?";
   const ProcessorTimes now = times_();
+  if (now.busy == 0) return "the system does not tell whether other programs are busy";
   const double others = (now.busy - begin_.busy - (now.own - begin_.own)) / seconds;
   if (others > 0.25)
     return fmt::format(

@@ -487,11 +487,7 @@ RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator
         fmt::format("{0}: holds a sweep (--seeds, --folds or --grid); for predict and others "
                     "{0} means this run from now on, and no longer the best of the sweep",
                     printable_path(options.run_dir)));
-  const bool made = !fs::exists(folder);
-  make_folders(folder);
   lock_.emplace(folder);
-  if (made) guard_.emplace(folder);
-  remove_unfinished(folder);
   log.append_to(folder / "log.txt");
   // From now on patterns may match the log.
   ResolutionErrors thrown;

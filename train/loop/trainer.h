@@ -36,7 +36,6 @@ class RunSession {
   Log& log_;
   Communicator& communicator_;
   std::optional<RunLock> lock_;  // in rank 0
-  std::optional<NewRunGuard> guard_;
 };
 
 /// Runs f. An Error of f also goes into the log's file, which a RunSession opens.

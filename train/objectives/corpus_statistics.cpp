@@ -194,8 +194,8 @@ void add_sources(const RunConfig& config, const Corpus& corpus,
   }
 }
 
-/// Draws the batches of the first training steps of a shape, and adds their padding and samples to
-/// the report.
+/// Draws the batches of the first training steps of a shape, and adds their samples and empty places
+/// to the report.
 void try_batches(const RunConfig& config, const Corpus& corpus,
                  const std::vector<MaskedSamples>& samples, CorpusStatistics& report) {
   const std::vector<Stage> stages = stages_of(config);
@@ -204,23 +204,17 @@ void try_batches(const RunConfig& config, const Corpus& corpus,
   const auto loader =
       training_loader(config, corpus.train, samples,
                       {config.training.batch_size, config.training.micro_batch_size}, stages[0], 0);
-  std::int64_t tokens = 0, positions = 0;
+  std::int64_t tokens = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     for (const Batch& batch : loader->next()) {
       tokens += batch.tokens;
-      const std::vector<std::int64_t>& offsets = batch.input.offsets;
-      std::int64_t longest = 0;
-      for (std::size_t i = 1; i < offsets.size(); ++i) {
-        longest = std::max(longest, offsets[i] - offsets[i - 1]);
+      for (std::size_t i = 1; i < batch.input.offsets.size(); ++i)
         if (report.samples.size() < max_shown_samples)
           report.samples.push_back(show_sequence(batch, i - 1, *corpus.tokenizer));
-      }
-      positions += batch.input.sequences() * longest;
     }
   }
-  if (samples[0].packing->options().isolated)
-    positions = steps * stages[0].sequences * stages[0].length;
-  report.padding = 1 - static_cast<double>(tokens) / static_cast<double>(positions);
+  const std::int64_t places = steps * stages[0].sequences * stages[0].length;
+  report.padding = 1 - static_cast<double>(tokens) / static_cast<double>(places);
 }
 
 }  // namespace
@@ -290,8 +284,8 @@ std::vector<std::string> data_warnings(const CorpusStatistics& report) {
   }
   if (report.padding > 0.5) {
     lines.push_back(fmt::format(
-        "{:.0f} % of the positions of a batch hold no token; lower data.sequence_length, or set "
-        "data.packing to isolated",
+        "{:.0f} % of the places of a step hold no token, so that it learns from few; raise "
+        "training.batch_size, or set data.packing to isolated",
         100 * report.padding));
   }
   return lines;

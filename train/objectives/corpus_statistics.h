@@ -44,7 +44,9 @@ struct CorpusStatistics {
   std::vector<SourceStatistics> sources;  ///< of data.train, if they have names
   std::int64_t duplicates = 0;  ///< training documents that equal an earlier training document
   std::int64_t overlap = 0;     ///< validation documents that equal a training document
-  double padding = 0;           ///< share of positions without a token, in the first steps
+  /// The share of the places of a step, sequences × length, without a token, in the first steps.
+  /// They cost nothing.
+  double padding = 0;
   double unit_tokens = 0;  ///< tokens of a masked word on average; 0 without masking.whole_word
   std::vector<std::string> units;                ///< the first words that are masked as wholes
   std::vector<std::vector<ShownToken>> samples;  ///< the first tokens of the run's first sequences
@@ -59,7 +61,7 @@ CorpusStatistics corpus_statistics(const RunConfig& config, const Corpus& corpus
 /// the whole run. `config` must be fitted to the tokenizer.
 double passes_over(const Corpus& corpus, std::int64_t sequences, const RunConfig& config);
 
-/// Warnings about overlap, weights and padding, one line each.
+/// Warnings about overlap, weights and empty places, one line each.
 std::vector<std::string> data_warnings(const CorpusStatistics& report);
 /// Warnings about fewer than one pass over the data, or more than 100.
 std::vector<std::string> epoch_warnings(double epochs);

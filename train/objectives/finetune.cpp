@@ -89,11 +89,11 @@ class TaskObjective : public Objective {
     return score;
   }
 
-  /// A warning if the values of a regression are far off in the best evaluation, which their
-  /// correlation does not tell; empty otherwise.
-  std::string scale_warning(const TaskScores& constant) const {
+  /// A warning if the values of a regression are far off in the run's `best` evaluation, which their
+  /// correlation does not tell; empty otherwise, and if that was before this start.
+  std::string scale_warning(const TaskScores& constant, std::optional<double> best) const {
     const auto of_mean = constant.value("mse");
-    if (!mse_ || !of_mean || !(*mse_ > *of_mean)) return "";
+    if (best_ != best || !mse_ || !of_mean || !(*mse_ > *of_mean)) return "";
     return fmt::format(
         "mse {:.4g} is worse than that of always the mean, {:.4g}: the values are learned too "
         "slowly; subtract their mean and divide them so that they spread over about 1, or raise "
@@ -119,7 +119,7 @@ class TaskObjective : public Objective {
   std::shared_ptr<const TaskDataset> train_, validation_;
   double baseline_;
   std::string baseline_text_;
-  std::optional<double> best_, mse_;  // of the best evaluation
+  std::optional<double> best_, mse_;  // of the best evaluation of this start
   TaskLoaderOptions options_;
   std::unique_ptr<TaskLoader> loader_;
 };
@@ -339,7 +339,7 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
       log.warn(fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try {}",
                            result.metric_name, *result.best_value, report.baseline_prediction,
                            report.baseline.decisive, advice_for(options)));
-    const std::string scale = objective.scale_warning(report.baseline);
+    const std::string scale = objective.scale_warning(report.baseline, result.best_value);
     if (!result.interrupted && !scale.empty()) log.warn(scale);
     if (run.test && !result.interrupted) {
       session.require_own_folder();

@@ -369,7 +369,6 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   for (const auto& axis : options.grid) same += fmt::format("\n{}", fmt::join(axis, " "));
   communicator.require_same_options(same);
   std::optional<RunLock> lock;
-  std::optional<NewRunGuard> guard;
   std::set<std::string> summarised;  // runs of an earlier summary that this one lacks yet
   if (communicator.is_first()) {
     check_run_place(base.run_dir, base.data.cache);
@@ -383,11 +382,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       require_no_link(folder);
       if (!result.points[each.point].overrides.empty()) require_no_link(folder.parent_path());
     }
-    const bool made = !fs::exists(base.run_dir);
-    make_folders(base.run_dir);
     lock.emplace(base.run_dir);
-    if (made) guard.emplace(base.run_dir);
-    remove_unfinished(base.run_dir);
     summarised = runs_in_summary(base.run_dir);
     require_all_again(summarised, plan, base.run_dir);
   }

@@ -143,17 +143,39 @@ bool has_first_weights(const std::string& from, const fs::path& run_dir) {
   return false;
 }
 
+/// Makes the folder; returns whether it is new.
+bool make_new(const fs::path& folder) {
+  const bool made = !fs::exists(folder);
+  make_folders(folder);
+  return made;
+}
+
+/// Removes what killed processes left of the files that a run writes directly in its folder.
+void remove_unfinished(const fs::path& run_dir) {
+  constexpr std::string_view written[] = {"config.yaml", "metrics.jsonl", "fill-masks.jsonl",
+                                          "summary.json", "test.json"};
+  for (const fs::path& entry : leftover_files(run_dir, written)) {
+    std::error_code error;
+    fs::remove(entry, error);
+    require_input(!error, "{}: cannot remove: {}", printable_path(entry), error.message());
+  }
+}
+
 }  // namespace
 
 RunLock::RunLock(const fs::path& run_dir)
     : path_(run_dir / lock_name),
+      made_(make_new(run_dir)),
       descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) {
   require_success(descriptor_.is_open(), path_, "cannot create");
   const bool locked = ::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0;
   const bool marked = locked && (::lseek(descriptor_.get(), 0, SEEK_END) > 0 ||
                                  ::write(descriptor_.get(), mark.data(), mark.size()) ==
                                      static_cast<::ssize_t>(mark.size()));
-  if (marked) return;
+  if (marked) {
+    remove_unfinished(run_dir);
+    return;
+  }
   const int error = errno;
   require_success(!locked, path_, "cannot write");
   require_input(error == EWOULDBLOCK,
@@ -175,13 +197,15 @@ void RunLock::require_held() const {
                 printable_path(path_.parent_path()));
 }
 
-NewRunGuard::~NewRunGuard() {
+RunLock::~RunLock() {
+  if (!made_) return;
   constexpr const char* own[] = {log_name, lock_name};
+  const fs::path folder = path_.parent_path();
   std::error_code error;
-  for (fs::directory_iterator i(folder_, error), end; !error && i != end; i.increment(error))
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error))
     if (std::ranges::count(own, i->path().filename()) == 0) return;
-  for (const char* name : own) fs::remove(folder_ / name, error);
-  fs::remove(folder_, error);
+  for (const char* name : own) fs::remove(folder / name, error);
+  fs::remove(folder, error);
 }
 
 fs::path normal_place(const fs::path& path) {
@@ -205,16 +229,6 @@ void check_run_place(const fs::path& run_dir, const fs::path& cache) {
                 "{}: is not empty and holds no run; choose another run_dir",
                 printable_path(run_dir));
   require_no_link(run_dir / "checkpoints");
-}
-
-void remove_unfinished(const fs::path& run_dir) {
-  constexpr std::string_view written[] = {"config.yaml", "metrics.jsonl", "fill-masks.jsonl",
-                                          "summary.json", "test.json"};
-  for (const fs::path& entry : leftover_files(run_dir, written)) {
-    std::error_code error;
-    fs::remove(entry, error);
-    require_input(!error, "{}: cannot remove: {}", printable_path(entry), error.message());
-  }
 }
 
 fs::path place_in_sweep(const fs::path& sweep, bool options, const fs::path& run_dir) {

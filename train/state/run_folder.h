@@ -15,31 +15,24 @@
 namespace nystrom {
 
 /// An exclusive lock on a run directory, held by one training process at a time. Its file `.lock`
-/// also marks the folder as a run. The lock ends with the object.
+/// also marks the folder as a run. The lock ends with the object; a folder that it made goes with
+/// it if it holds nothing but the lock and a log: its run was refused.
 class RunLock {
  public:
-  /// Throws an InputError when another process holds the lock.
+  /// Makes the folder where there is none, and removes what killed processes left of the files that
+  /// a run writes directly in it. Throws an InputError when another process holds the lock.
   explicit RunLock(const std::filesystem::path& run_dir);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
   /// Throws an InputError if the folder was removed, or replaced by another one, which another
   /// process may train in.
   void require_held() const;
 
  private:
   std::filesystem::path path_;
+  bool made_;  // the folder
   Descriptor descriptor_;
-};
-
-/// Removes the new folder of a run or of a sweep that was refused: one with nothing but its lock
-/// and its log. Its holder has the RunLock.
-class NewRunGuard {
- public:
-  explicit NewRunGuard(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  ~NewRunGuard();
-  NewRunGuard(const NewRunGuard&) = delete;
-  NewRunGuard& operator=(const NewRunGuard&) = delete;
-
- private:
-  std::filesystem::path folder_;
 };
 
 /// The absolute path without links, ".", ".." and a last slash: equal places have equal ones.
@@ -53,10 +46,6 @@ std::array<std::filesystem::path, 2> places_of(const std::filesystem::path& fold
 /// are elsewhere, behind a link. A copy of a run without its mark is known by its checkpoints. The
 /// folder may hold the run's cache, which other commands make before it. Writes nothing.
 void check_run_place(const std::filesystem::path& run_dir, const std::filesystem::path& cache = {});
-
-/// Removes what killed processes left of the files that a run writes directly in its folder. Only
-/// the holder of the RunLock may call it. Throws an InputError when one cannot be removed.
-void remove_unfinished(const std::filesystem::path& run_dir);
 
 /// The place of a run within its sweep, POINT/seed-S or, without `options`, seed-S, from `run_dir`
 /// of summary.json. Only its last names count, so that it stays within the sweep. Throws an

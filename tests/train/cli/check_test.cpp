@@ -432,8 +432,9 @@ TEST(CorpusStatistics, WarnsOfPaddingAndOfTooFewEpochs) {
   report.padding = 0.5;
   EXPECT_EQ(data_warnings(report), Lines{});
   report.padding = 0.756;
-  EXPECT_EQ(data_warnings(report), Lines{"76 % of the positions of a batch hold no token; lower "
-                                         "data.sequence_length, or set data.packing to isolated"});
+  EXPECT_EQ(data_warnings(report), Lines{"76 % of the places of a step hold no token, so that it "
+                                         "learns from few; raise training.batch_size, or set "
+                                         "data.packing to isolated"});
   EXPECT_EQ(epoch_warnings(1), Lines{});
   EXPECT_EQ(epoch_warnings(100), Lines{});
   EXPECT_EQ(

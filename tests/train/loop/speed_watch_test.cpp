@@ -40,6 +40,10 @@ TEST(SpeedWatch, NamesAnIdleMachineAndAGpu) {
   EXPECT_EQ(message_of(idle, times, {3, 3}, 100),
             "step 50: 200 tokens/s, 1000 at step 10; no other program is busy: the processor is "
             "hot, or limited by its container or host");
+  SpeedWatch blind(false, [&] { return times; });
+  EXPECT_EQ(message_of(blind, times, {3, 0}, 100),
+            "step 50: 200 tokens/s, 1000 at step 10; the system does not tell whether other programs "
+            "are busy");
   SpeedWatch gpu(true, [&] { return times; });
   EXPECT_EQ(message_of(gpu, times, {3, 3}, 100),
             "step 50: 200 tokens/s, 1000 at step 10; does another program use the GPU?");

@@ -99,7 +99,7 @@ TEST_F(RunFolder, OnlyUnfinishedFilesOfARunAreRemoved) {
   for (const std::string& name : own) add("run/" + name);
   for (const std::string& name : others) add("run/" + name);
   add("run/result.json.tmp-" + digits + "/x");  // a folder of that name
-  remove_unfinished(folder_ / "run");
+  const RunLock lock(folder_ / "run");
   for (const std::string& name : own) EXPECT_FALSE(fs::exists(folder_ / "run" / name)) << name;
   for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder_ / "run" / name)) << name;
   EXPECT_TRUE(fs::exists(folder_ / "run" / ("result.json.tmp-" + digits) / "x"));
@@ -107,10 +107,11 @@ TEST_F(RunFolder, OnlyUnfinishedFilesOfARunAreRemoved) {
 
 TEST_F(RunFolder, ANewOneIsRemovedWithNothingButItsLockAndLog) {
   for (const std::string kept : {"", "config.yaml", "checkpoints/step-1/x"}) {
-    add("run/.lock", "nystrom run\n");
-    add("run/log.txt");
-    if (!kept.empty()) add("run/" + kept);
-    { const NewRunGuard guard(folder_ / "run"); }
+    {
+      const RunLock lock(folder_ / "run");
+      add("run/log.txt");
+      if (!kept.empty()) add("run/" + kept);
+    }
     EXPECT_EQ(fs::exists(folder_ / "run" / ".lock"), !kept.empty()) << kept;
     EXPECT_EQ(fs::exists(folder_ / "run"), !kept.empty()) << kept;
     fs::remove_all(folder_ / "run");
