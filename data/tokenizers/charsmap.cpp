@@ -1,7 +1,5 @@
 // The charsmap of a SentencePiece model. It starts with four bytes that hold the size of a
-// double-array trie in the format of Darts-clone. The trie and strings that end in NUL follow. The
-// library walks the trie without checks.
-#include <algorithm>
+// double-array trie in the format of Darts-clone. The trie and strings that end in NUL follow.
 #include <cstring>
 
 #include "core/base/utf8.h"
@@ -11,8 +9,6 @@
 namespace nystrom {
 namespace {
 
-// The library stores the keys found on one path in an array of this size.
-constexpr int max_keys_on_path = 32;
 // A longer replacement would turn a few bytes of text into megabytes. The longest one in Unicode's
 // NFKC has 33 bytes (U+FDFA).
 constexpr std::size_t max_replacement_bytes = 256;
@@ -52,85 +48,38 @@ CharsmapParts split(std::string_view charsmap, const std::string& source) {
           charsmap.substr(sizeof(size) + size)};
 }
 
-/// Visits every reachable node. The format allows shared nodes. Each node is visited once, and the
-/// largest number of keys on a path below it is stored.
-class Walk {
- public:
-  Walk(const CharsmapParts& parts, const std::string& source)
-      : parts_(parts), source_(source), keys_below_(parts.units, unseen) {}
+/// A value, the start of a replacement, lies at the base of a key.
+void check_value(const CharsmapParts& parts, std::uint32_t value, const std::string& source) {
+  require_input(value < parts.strings.size(),
+                "{}: the charsmap leads to byte {} of strings of {} bytes", source, value,
+                parts.strings.size());
+  require_input(!is_utf8_continuation(parts.strings[value]),
+                "{}: the charsmap leads into a character at byte {} of its strings", source, value);
+}
 
-  void run() {
-    enter(offset_of(parts_.unit(0)), false);
-    while (!path_.empty()) step();
-  }
-
- private:
-  static constexpr std::int8_t unseen = -2;
-  static constexpr std::int8_t open = -1;
-
+/// Visits every reachable node, so that find_replacement needs no checks. The format allows shared
+/// nodes, and the unit that leads to a node says whether it is a key.
+void check_trie(const CharsmapParts& parts, const std::string& source) {
   struct Node {
     std::uint32_t base;  // the children are at base ^ byte
-    int next_byte = 0;
-    int below = 0;  // largest number of keys on a path below this node
     bool is_key;
   };
-
-  void enter(std::uint32_t base, bool is_key) {
-    require_input((base | 0xFF) < parts_.units, "{}: the charsmap's trie leads to unit {} of {}",
-                  source_, base | 0xFF, parts_.units);
-    if (is_key) check_value(value_of(parts_.unit(base)));
-    keys_below_[base] = open;
-    path_.push_back({base, 0, 0, is_key});
-  }
-
-  void step() {
-    Node& node = path_.back();
-    if (node.next_byte == 256) return leave();
-    const auto byte = static_cast<std::uint32_t>(node.next_byte++);
-    const std::size_t child = node.base ^ byte;
-    const std::uint32_t unit = parts_.unit(child);
-    if (label_of(unit) != byte) return;
-    const std::uint32_t base = static_cast<std::uint32_t>(child) ^ offset_of(unit);
-    const bool is_key = has_leaf(unit);
-    if (base < parts_.units && keys_below_[base] != unseen) {
-      require_input(keys_below_[base] != open,
-                    "{}: the charsmap's trie goes round in a circle at unit {}", source_, base);
-      // The unit that leads to a node says whether the node is a key. Two such units may differ.
-      if (is_key) check_value(value_of(parts_.unit(base)));
-      add(node, keys_below_[base] + is_key);
-    } else {
-      enter(base, is_key);
+  std::vector<Node> open{{offset_of(parts.unit(0)), false}};
+  std::vector<bool> seen(parts.units);
+  while (!open.empty()) {
+    const auto [base, is_key] = open.back();
+    open.pop_back();
+    require_input((base | 0xFF) < parts.units, "{}: the charsmap's trie leads to unit {} of {}",
+                  source, base | 0xFF, parts.units);
+    if (is_key) check_value(parts, value_of(parts.unit(base)), source);
+    if (seen[base]) continue;
+    seen[base] = true;
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t child = base ^ byte, unit = parts.unit(child);
+      if (label_of(unit) == byte) open.push_back({child ^ offset_of(unit), has_leaf(unit)});
     }
   }
-
-  void leave() {
-    const Node node = path_.back();
-    path_.pop_back();
-    keys_below_[node.base] = static_cast<std::int8_t>(node.below);
-    if (!path_.empty()) add(path_.back(), node.below + node.is_key);
-  }
-
-  void add(Node& node, int keys) const {
-    node.below = std::max(node.below, keys);
-    require_input(keys <= max_keys_on_path,
-                  "{}: more than {} keys of the charsmap's trie begin with one another", source_,
-                  max_keys_on_path);
-  }
-
-  void check_value(std::uint32_t value) const {
-    require_input(value < parts_.strings.size(),
-                  "{}: the charsmap leads to byte {} of strings of {} bytes", source_, value,
-                  parts_.strings.size());
-    require_input(!is_utf8_continuation(parts_.strings[value]),
-                  "{}: the charsmap leads into a character at byte {} of its strings", source_,
-                  value);
-  }
-
-  const CharsmapParts& parts_;
-  const std::string& source_;
-  std::vector<std::int8_t> keys_below_;
-  std::vector<Node> path_;
-};
+}
 
 void check_strings(std::string_view strings, const std::string& source) {
   require_input(strings.back() == '\0', "{}: the charsmap's strings do not end in NUL", source);
@@ -151,7 +100,7 @@ void check_charsmap(std::string_view charsmap, const std::string& source) {
   if (charsmap.empty()) return;
   const CharsmapParts parts = split(charsmap, source);
   check_strings(parts.strings, source);
-  Walk(parts, source).run();
+  check_trie(parts, source);
 }
 
 std::optional<std::string_view> find_replacement(std::string_view charsmap, std::string_view text,

@@ -36,9 +36,6 @@ class Scanner {
         case 3:
           scan_normalizer(once(field, WireType::bytes, "normalizer_spec", normalizer_seen));
           break;
-        case 4:
-          fail(field,
-               "self-test data is not supported; train the model without --self_test_sample_size");
         case 5: scan_denormalizer(expect(field, WireType::bytes, "denormalizer_spec")); break;
         default: break;
       }
@@ -91,7 +88,7 @@ class Scanner {
       }
     });
     if (!text_seen) fail(message, "piece {} has no text", id);
-    // The library's BPE would use the character for the control token and then miss it in the text.
+    // SentencePiece's BPE would use it for the control token, and then miss it in the text.
     if (piece.type == SentencePiece::Type::control &&
         piece.text.size() == utf8_length(piece.text[0]))
       fail(message, "piece {} is a control piece of one character, '{}', which text may hold", id,

@@ -1,5 +1,4 @@
-// Checks of a SentencePiece model file, which the library itself reads without enough checks. The
-// scan also returns the parts of the model that other files need.
+// A SentencePiece model file: its checks, and the parts that other files need.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +46,7 @@ struct SentencePieceModel {
 /// Time and memory are linear in the size of the file.
 SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string& source);
 
-/// Throws an InputError when a walk could leave the trie or the strings. A walk must also not run
-/// in a cycle or pass more than 32 keys on one path.
+/// Throws an InputError when a walk could leave the trie or the strings.
 void check_charsmap(std::string_view charsmap, const std::string& source);
 enum class CharsmapKey { shortest, longest };
 /// The replacement of the shortest or longest key that is a prefix of `text`, in `charsmap`;
