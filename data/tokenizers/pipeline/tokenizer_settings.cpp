@@ -244,10 +244,9 @@ void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings) {
              adds_eos = settings.add_eos_token.value_or(false);
   using Kind = TemplatePart::Kind;
   const auto id_of = [&](Role::Index role) {
-    const std::string token = settings.name_of(role);
-    const auto id = parts.vocabulary.find(token);
+    const auto id = settings.find(role, parts.vocabulary);
     require_input(id.has_value(), "{}: '{}' stands around texts, but is no piece of the vocabulary",
-                  settings.config_place, printable(token));
+                  settings.config_place, printable(settings.name_of(role)));
     return *id;
   };
   PostProcessor made;
@@ -328,7 +327,7 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
   const Vocabulary& vocabulary = parts.vocabulary;
   const auto choose = [&](Role::Index role, std::optional<std::int32_t> known,
                           std::initializer_list<const char*> usual) {
-    const auto id = vocabulary.find(settings.name_of(role));
+    const auto id = settings.find(role, vocabulary);
     if (const auto& name = settings.names[role]) {
       require_input(id.has_value(), "{}: '{}' is no piece of the vocabulary", name->place,
                     printable(name->token));

@@ -12,6 +12,7 @@
 
 #include "data/tokenizers/pipeline/added_tokens.h"
 #include "data/tokenizers/pipeline/tokenizer_classes.h"
+#include "data/tokenizers/pipeline/vocabulary.h"
 
 namespace nystrom {
 
@@ -50,6 +51,11 @@ struct TokenizerSettings {
   std::string name_of(Role::Index role) const {
     return names[role] ? names[role]->token
                        : std::string(its_class != nullptr ? its_class->names[role] : "");
+  }
+  /// The piece of that name. Without a name there is none, though a vocabulary may have "".
+  std::optional<std::int32_t> find(Role::Index role, const Vocabulary& vocabulary) const {
+    const std::string name = name_of(role);
+    return name.empty() ? std::nullopt : vocabulary.find(name);
   }
 };
 

@@ -57,7 +57,7 @@ OrderedJson tokenizer_config(const TokenizerParts& parts, bool token_types) {
   const TokenizerSettings& settings = parts.settings;
   OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   const auto id_of = [&](Role::Index role) {
-    return parts.vocabulary.find(settings.name_of(role)).value_or(no_id);
+    return settings.find(role, parts.vocabulary).value_or(no_id);
   };
   const SpecialIds& special = parts.special;
   const std::int32_t ids[roles] = {id_of(Role::bos), id_of(Role::eos), special.unk, special.sep,

@@ -343,6 +343,21 @@ TEST_F(OpenTokenizer, MakesTheTemplateThatIsMissing) {
       << "there is no piece for the space";
 }
 
+TEST_F(OpenTokenizer, AnEmptyPieceIsNoSpecialToken) {
+  nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
+  json["added_tokens"] = nlohmann::json::array();
+  json["post_processor"] = nullptr;
+  json["model"]["vocab"] = {{"[UNK]", 0},  {"[PAD]", 1}, {"[CLS]", 2}, {"[SEP]", 3},
+                            {"[MASK]", 4}, {"", 5},      {"hello", 6}};
+  describe(json);
+  const Ids text{6}, wrapped{2, 6, 3};
+  EXPECT_EQ(open()->wrap(text).ids, wrapped);
+  use_class("BertTokenizer");  // names neither bos nor eos
+  const TemporaryFolder written;
+  write_tokenizer(*open(), written.path(), 64);
+  EXPECT_EQ(open_tokenizer(written.path())->wrap(text).ids, wrapped);
+}
+
 TEST_F(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["post_processor"] = {
