@@ -76,9 +76,6 @@ class Tokenizer {
   /// The text of a token among others: a space in front when it begins a word, no marks. It may end
   /// inside a character. Throws an Error for an id outside the vocabulary.
   virtual std::string surface(std::int32_t id) const = 0;
-  /// Whether a token begins a word; special tokens do. Throws an Error for an id outside the
-  /// vocabulary.
-  virtual bool starts_word(std::int32_t id) const = 0;
   /// Whether the pieces of this tokenizer mark the beginnings or the ends of words.
   virtual bool marks_words() const = 0;
 

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
          tokenizer->encode_with_offsets(text, nystrom::SpecialNames::tokens)) {
       if (id < 0 || id >= tokenizer->vocab_size() || begin > end || end > text.size()) std::abort();
       if (!tokenizer->find(tokenizer->piece(id)) || tokenizer->definition().empty()) std::abort();
-      tokenizer->starts_word(id);
+      tokenizer->surface(id);
       ids.push_back(id);
     }
     if (tokenizer->encode(text, nystrom::SpecialNames::tokens) != ids) std::abort();

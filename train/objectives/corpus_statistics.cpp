@@ -125,8 +125,8 @@ std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
   const auto token = static_cast<std::int32_t>(id);
   std::string text = tokenizer.decode(std::span(&token, 1), false);
   if (text.starts_with(' ')) text.erase(0, 1);
-  return (tokenizer.starts_word(token) && !tokenizer.is_special(token) ? " " : "") +
-         printable(text);
+  const bool begins = tokenizer.surface(token).starts_with(' ') && !tokenizer.is_special(token);
+  return (begins ? " " : "") + printable(text);
 }
 
 std::vector<ShownToken> show_sequence(const Batch& batch, std::size_t sequence,

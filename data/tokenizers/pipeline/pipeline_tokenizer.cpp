@@ -91,8 +91,6 @@ class PipelineTokenizer final : public Tokenizer {
       unknown_as_text_ = parts_.model->unknown().value_or(no_id);
     for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
       hidden_.push_back(special_[static_cast<std::size_t>(id)] || parts_.special.has(id));
-      starts_word_.push_back(special_[static_cast<std::size_t>(id)] ||
-                             begins_word(vocabulary.piece(id)));
       if (parts_.post_processor.trims_offsets) spaces_.push_back(spaces_of(vocabulary.piece(id)));
     }
   }
@@ -141,17 +139,13 @@ class PipelineTokenizer final : public Tokenizer {
   }
   const SpecialIds& special() const override { return parts_.special; }
 
-  bool starts_word(std::int32_t id) const override {
-    static_cast<void>(piece(id));  // checks the id
-    return starts_word_[static_cast<std::size_t>(id)];
-  }
-
   std::string surface(std::int32_t id) const override {
     std::string_view text = piece(id);
     const std::string_view prefix = parts_.model->continuing_prefix(),
                            mark = parts_.pre_tokenizer.space_mark;
     if (!prefix.empty())
-      return starts_word(id) ? " " + std::string(text) : std::string(text.substr(prefix.size()));
+      return text.starts_with(prefix) ? std::string(text.substr(prefix.size()))
+                                      : " " + std::string(text);
     if (const auto byte = byte_of_piece(text)) return std::string(1, *byte);
     std::string surface;
     for (std::size_t at = 0; at < text.size();) {
@@ -185,17 +179,6 @@ class PipelineTokenizer final : public Tokenizer {
   }
 
  private:
-  bool begins_word(std::string_view piece) const {
-    if (const std::string_view prefix = parts_.model->continuing_prefix(); !prefix.empty())
-      return !piece.starts_with(prefix);
-    const std::string& mark = parts_.pre_tokenizer.space_mark;
-    if (!mark.empty()) return piece.starts_with(mark);
-    if (piece.empty() || !parts_.pre_tokenizer.byte_level) return false;
-    std::size_t start = 0;
-    const int byte = byte_of_character(next_code_point(piece, start));
-    return byte >= 0 && byte < 0x80 && is_white_space(static_cast<char32_t>(byte));
-  }
-
   WrappedIds wrapped(const std::vector<TemplatePart>& form, std::span<const std::int32_t> first,
                      std::span<const std::int32_t> second) const {
     WrappedIds result = fill_template(form, first, second);
@@ -304,9 +287,8 @@ class PipelineTokenizer final : public Tokenizer {
 
   TokenizerParts parts_;
   AddedTokens added_;
-  std::vector<bool> special_;  // added tokens that decode skips
-  std::vector<bool> hidden_;   // these, and pieces that are special without being added
-  std::vector<bool> starts_word_;
+  std::vector<bool> special_;             // added tokens that decode skips
+  std::vector<bool> hidden_;              // these, and pieces that are special without being added
   std::vector<Spaces> spaces_;            // of each piece, when offsets exclude spaces
   std::int32_t unknown_as_text_ = no_id;  // an unknown token with the spaces of its text
   mutable WordCaches caches_[2];          // by SpecialNames

@@ -39,7 +39,6 @@ class LetterTokenizer : public Tokenizer {
   }
   const SpecialIds& special() const override { return special_; }
   std::string surface(std::int32_t id) const override { return " " + piece(id); }
-  bool starts_word(std::int32_t) const override { return true; }
   bool marks_words() const override { return true; }
   std::string definition() const override { return "letters"; }
   std::vector<TokenizerFile> files(std::int64_t, bool) const override { return {}; }

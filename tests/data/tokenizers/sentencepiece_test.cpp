@@ -43,9 +43,8 @@ TEST(SentencePieceTokenizer, PiecesAndWords) {
   EXPECT_EQ(albert().piece(14), "\xE2\x96\x81the");
   EXPECT_EQ(albert().find("\xE2\x96\x81the"), 14);
   EXPECT_EQ(albert().find("no such piece"), std::nullopt);
-  EXPECT_TRUE(albert().starts_word(14));
-  EXPECT_TRUE(albert().starts_word(4));
-  EXPECT_FALSE(albert().starts_word(15));  // a comma
+  EXPECT_EQ(albert().surface(14), " the");
+  EXPECT_EQ(albert().surface(15), ",");
 }
 
 TEST(SentencePieceTokenizer, Offsets) {
