@@ -14,7 +14,6 @@
 #include "data/tokenizers/pipeline/part_json.h"
 #include "data/tokenizers/pipeline/unicode.h"
 #include "data/tokenizers/pipeline/word_models.h"
-#include "data/tokenizers/roberta_pieces.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
@@ -47,6 +46,10 @@ Ranges accents() {
 
 Json replace(const char* kind, const std::string& pattern, const char* content) {
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
+}
+
+Json precompiled(const std::string& charsmap) {
+  return {{"type", "Precompiled"}, {"precompiled_charsmap", base64(charsmap)}};
 }
 
 /// A character class in Oniguruma's syntax: [\x{300}-\x{314}…].
@@ -82,7 +85,7 @@ Json albert_normalizer(const std::string& charsmap, const AlbertOptions& options
     constexpr std::string_view decomposed_ga = "\xE1\x84\x80\xE1\x85\xA1", ga = "\xEA\xB0\x80";
     if (find_replacement(charsmap, decomposed_ga, CharsmapKey::longest) == ga)
       steps.push_back({{"type", "NFC"}});
-    steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(charsmap)}});
+    steps.push_back(precompiled(charsmap));
   }
   steps.push_back(replace("Regex", " {2,}", " "));
   steps.push_back(strip_ends());
@@ -188,9 +191,30 @@ Merges merges(const SentencePieceModel& model) {
   return result;
 }
 
-/// The special tokens by name, with their ids: all that the library never makes of a text.
+/// A tokenizer that marks spaces. `added` are its added tokens, ordered by id. `cls` and `sep`,
+/// which are among them, stand around texts by the post-processor.
+std::string tokenizer_json(const std::vector<AddedToken>& added, const Json& normalizer,
+                           Json post_processor, const char* cls, const char* sep,
+                           const Json& model) {
+  Json tokens = Json::array();
+  for (const AddedToken& token : added) {
+    tokens.push_back(added_token_json(token));
+    if (token.content == cls) post_processor["cls"] = Json::array({token.content, token.id});
+    if (token.content == sep) post_processor["sep"] = Json::array({token.content, token.id});
+  }
+  return tokenizer_json_text({{"added_tokens", tokens},
+                              {"normalizer", normalizer},
+                              {"pre_tokenizer", metaspace_json()},
+                              {"post_processor", post_processor},
+                              {"decoder", metaspace_json()},
+                              {"model", model}});
+}
+
+// ---- ALBERT's special tokens --------------------------------------------------------------------
+
+/// All that the library never makes of a text.
 struct Specials {
-  std::vector<std::pair<std::string, std::size_t>> all;  // ordered by id
+  std::vector<AddedToken> all;  // ordered by id
   std::int32_t unknown = 0;
 };
 
@@ -203,36 +227,18 @@ Specials find_specials(const SentencePieceModel& model, const std::string& sourc
     if (is_unknown) specials.unknown = static_cast<std::int32_t>(id);
     if (is_unknown || type == SentencePiece::Type::control || text == "[CLS]" || text == "[SEP]" ||
         text == "<pad>" || text == "[MASK]")
-      specials.all.emplace_back(text, id);
+      // The mask token includes the space before it, so that "the [MASK] of" reads as three words.
+      specials.all.push_back({.content = text,
+                              .id = static_cast<std::int32_t>(id),
+                              .special = true,
+                              .lstrip = text == "[MASK]"});
   }
   for (const char* name : {"[CLS]", "[SEP]", "<pad>", "[MASK]"})
-    require_input(
-        std::ranges::find(specials.all, name, &std::pair<std::string, std::size_t>::first) !=
-            specials.all.end(),
-        "{}: the vocabulary has no piece '{}'; expected [CLS], [SEP], <pad> and [MASK], "
-        "as ALBERT's has",
-        source, name);
+    require_input(std::ranges::find(specials.all, name, &AddedToken::content) != specials.all.end(),
+                  "{}: the vocabulary has no piece '{}'; expected [CLS], [SEP], <pad> and [MASK], "
+                  "as ALBERT's has",
+                  source, name);
   return specials;
-}
-
-/// The mask token includes the space before it, so that "the [MASK] of" reads as three words.
-Json added_tokens(const Specials& specials) {
-  Json added = Json::array();
-  for (const auto& [name, id] : specials.all)
-    added.push_back(added_token_json({.content = name,
-                                      .id = static_cast<std::int32_t>(id),
-                                      .special = true,
-                                      .lstrip = name == "[MASK]"}));
-  return added;
-}
-
-Json post_processor(const Specials& specials) {
-  const auto end = [&](const std::string& wanted) {
-    for (const auto& [name, id] : specials.all)
-      if (name == wanted) return Json::array({name, id});
-    return Json();
-  };
-  return {{"type", "BertProcessing"}, {"cls", end("[CLS]")}, {"sep", end("[SEP]")}};
 }
 
 Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
@@ -241,17 +247,58 @@ Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
   return bpe_json(vocabulary, merges(model), model.pieces[static_cast<std::size_t>(unknown)].text);
 }
 
-std::string tokenizer_json(const SentencePieceModel& model, const Json& normalizer,
-                           const std::string& source) {
+std::string albert_json(const SentencePieceModel& model, const Json& normalizer,
+                        const std::string& source) {
   const Specials specials = find_specials(model, source);
   const bool is_bpe = model.kind == SentencePieceModel::Kind::bpe;
-  return tokenizer_json_text(
-      {{"added_tokens", added_tokens(specials)},
-       {"normalizer", normalizer},
-       {"pre_tokenizer", metaspace_json()},
-       {"post_processor", post_processor(specials)},
-       {"decoder", metaspace_json()},
-       {"model", is_bpe ? bpe(model, specials.unknown) : unigram(model, specials.unknown)}});
+  return tokenizer_json(specials.all, normalizer, {{"type", "BertProcessing"}}, "[CLS]", "[SEP]",
+                        is_bpe ? bpe(model, specials.unknown) : unigram(model, specials.unknown));
+}
+
+// ---- RoBERTa's special tokens -------------------------------------------------------------------
+
+/// Pieces with their scores, indexed by id.
+using Scores = std::vector<std::pair<std::string, double>>;
+
+Scores in_order(const SentencePieceModel& model, bool is_camembert) {
+  Scores scores = is_camembert ? Scores{{"<s>NOTUSED", 0},
+                                        {"<pad>", 0},
+                                        {"</s>NOTUSED", 0},
+                                        {"<unk>", 0},
+                                        {"<unk>NOTUSED", -100}}
+                               : Scores{{"<s>", 0}, {"<pad>", 0}, {"</s>", 0}, {"<unk>", 0}};
+  for (std::size_t i = is_camembert ? 1 : 3; i < model.pieces.size(); ++i)
+    scores.emplace_back(model.pieces[i].text, model.pieces[i].score);
+  scores.emplace_back("<mask>", 0);
+  return scores;
+}
+
+/// Special tokens, and pieces that the text itself may not cut.
+std::vector<AddedToken> added_tokens(const SentencePieceModel& model, const Scores& scores,
+                                     bool is_camembert) {
+  const std::size_t shift = is_camembert ? 4 : 1,
+                    front = is_camembert ? 7 : 4;  // up to <unk> or the model's own </s>
+  std::vector<AddedToken> added;
+  for (std::size_t id = 0; id < scores.size(); ++id) {
+    const bool in_model = id >= shift && id - shift < model.pieces.size();
+    const auto type = in_model ? model.pieces[id - shift].type : SentencePiece::Type::normal;
+    const bool mask = id + 1 == scores.size();
+    const bool control = id < front || mask || type == SentencePiece::Type::control;
+    if (control || type == SentencePiece::Type::user_defined)
+      added.push_back({.content = scores[id].first,
+                       .id = static_cast<std::int32_t>(id),
+                       .special = control,
+                       .lstrip = mask});
+  }
+  return added;
+}
+
+Json roberta_normalizer(const SentencePieceModel& model) {
+  Json steps = Json::array();
+  if (!model.charsmap.empty()) steps.push_back(precompiled(model.charsmap));
+  steps.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+  steps.push_back(replace("Regex", " {2,}", "\xE2\x96\x81"));
+  return {{"type", "Sequence"}, {"normalizers", steps}};
 }
 
 }  // namespace
@@ -276,7 +323,7 @@ std::string albert_tokenizer_json(SentencePieceModel model, const AlbertOptions&
                   source, printable(piece.text));
   check_user_defined(model, options, source);
   lower_comma_scores(model);
-  return tokenizer_json(model, albert_normalizer(model.charsmap, options), source);
+  return albert_json(model, albert_normalizer(model.charsmap, options), source);
 }
 
 TextNormalizer trained_normalizer(const TrainedNormalizer& options) {
@@ -286,7 +333,44 @@ TextNormalizer trained_normalizer(const TrainedNormalizer& options) {
 
 std::string trained_tokenizer_json(SentencePieceModel model, const TrainedNormalizer& options) {
   lower_comma_scores(model);
-  return tokenizer_json(model, trained_normalizer_json(options), "the trained tokenizer");
+  return albert_json(model, trained_normalizer_json(options), "the trained tokenizer");
+}
+
+bool has_roberta_pieces(const SentencePieceModel& model) {
+  const auto& pieces = model.pieces;
+  return pieces.size() >= 3 && pieces[0].text == "<unk>" && pieces[1].text == "<s>" &&
+         pieces[2].text == "</s>";
+}
+
+std::string roberta_tokenizer_json(const SentencePieceModel& model, bool is_camembert,
+                                   const std::string& source) {
+  require_input(model.kind == SentencePieceModel::Kind::unigram,
+                "{}: is a BPE model; XLM-RoBERTa and CamemBERT have unigram models", source);
+  for (std::size_t i = 3; i < model.pieces.size(); ++i)
+    require_input(model.pieces[i].text != "<mask>" && model.pieces[i].text != "<pad>",
+                  "{}: has a piece '{}', which transformers adds itself", source,
+                  model.pieces[i].text);
+  const Scores scores = in_order(model, is_camembert);
+  Json vocabulary = Json::array();
+  for (const auto& [text, score] : scores) vocabulary.push_back({text, score});
+  return tokenizer_json(
+      added_tokens(model, scores, is_camembert), roberta_normalizer(model),
+      {{"type", "RobertaProcessing"}, {"trim_offsets", false}, {"add_prefix_space", false}}, "<s>",
+      "</s>", unigram_json(vocabulary, 3));
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
+    for (int k = 3; k >= 0; --k) text += digits[group >> (6 * k) & 63];
+  }
+  const std::size_t padding = (3 - bytes.size() % 3) % 3;
+  return text.replace(text.size() - padding, padding, padding, '=');
 }
 
 }  // namespace nystrom

@@ -1,5 +1,6 @@
-// The tokenizer.json of SentencePiece models with ALBERT's special tokens: those of ALBERT, and
-// those that this program trains.
+// The tokenizer.json of SentencePiece models: those with ALBERT's special tokens, which this
+// program trains too, and those of XLM-RoBERTa and CamemBERT, sentencepiece.bpe.model. The ids of
+// these are not those of the file: special tokens stand in front.
 #pragma once
 
 #include <string>
@@ -44,5 +45,18 @@ std::string trained_tokenizer_json(SentencePieceModel model, const TrainedNormal
 
 /// Whether the piece ends in a digit of any script and a comma.
 bool joins_comma_to_digit(std::string_view piece);
+
+/// Whether the model has RoBERTa's special pieces: <unk>, <s> and </s> come first.
+bool has_roberta_pieces(const SentencePieceModel& model);
+
+/// Returns the tokenizer.json that transformers makes of a model that has_roberta_pieces. Its ids
+/// are <s>, <pad>, </s>, <unk>, the pieces from the fourth on, <mask>. Those of CamemBERT are
+/// <s>NOTUSED, <pad>, </s>NOTUSED, <unk>, <unk>NOTUSED, the pieces from the second on, <mask>.
+/// Throws an InputError that begins with `source` for a BPE model.
+std::string roberta_tokenizer_json(const SentencePieceModel& model, bool is_camembert,
+                                   const std::string& source);
+
+/// The digits of `bytes` to the base 64, as JSON files hold a charsmap.
+std::string base64(std::string_view bytes);
 
 }  // namespace nystrom

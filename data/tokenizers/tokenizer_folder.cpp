@@ -9,7 +9,6 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
-#include "data/tokenizers/roberta_pieces.h"
 #include "data/tokenizers/sentencepiece_json.h"
 #include "data/tokenizers/sentencepiece_scan.h"
 

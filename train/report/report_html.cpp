@@ -6,7 +6,7 @@
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
-#include "data/tokenizers/roberta_pieces.h"
+#include "data/tokenizers/sentencepiece_json.h"
 
 namespace nystrom {
 namespace {

@@ -1,6 +1,6 @@
 // sentencepiece.bpe.model of XLM-RoBERTa and CamemBERT: which class reads it, and models of
 // neither. Ids and offsets are compared with transformers' in pipeline/golden_test.cpp.
-#include "data/tokenizers/roberta_pieces.h"
+#include "data/tokenizers/sentencepiece_json.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
