@@ -16,8 +16,7 @@ namespace {
 constexpr int loader_threads = 1;
 constexpr std::int64_t micro_batches_ahead = 8;
 
-void check(const MaskedSamples& source, const LoaderOptions& options) {
-  require_possible(source.masking, *source.table);
+void check(const LoaderOptions& options) {
   require_input(options.batch_size >= 1 && options.micro_batch_size >= 1,
                 "loader: batch_size {} and micro_batch_size {} must be at least 1",
                 options.batch_size, options.micro_batch_size);
@@ -53,15 +52,15 @@ Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleU
     const MaskingKey key{source.seed, static_cast<std::uint64_t>(use.epoch),
                          static_cast<std::uint64_t>(use.sample)};
     std::vector<std::int64_t> own = source.packing->ids(use.sample);
-    if (source.sentence_order) {
+    if (source.masking.sentence_order) {
       Segments segments = cut_in_segments(own, *source.table, key);
       own = std::move(segments.ids);
       types.insert(types.end(), segments.types.begin(), segments.types.end());
       swapped.push_back(segments.swapped);
     }
     labels.resize(labels.size() + own.size());
-    MaskingOptions masking = source.masking;
-    masking.probability = masked_share.value_or(masking.probability);
+    MaskingConfig masking = source.masking;
+    if (masked_share) masking.probability = *masked_share;
     const auto lengths = sequence_lengths(*source.packing, use.sample, own);
     result.targets +=
         mask_tokens(own, std::span(labels).last(own.size()), *source.table, masking, key, lengths);
@@ -164,9 +163,9 @@ std::optional<Batch> Prefetcher::next() {
 
 Loader::Loader(std::vector<MaskedSamples> sources, LoaderOptions options, std::int64_t first_step)
     : sources_(std::move(sources)), options_(std::move(options)) {
+  check(options_);
   std::vector<double> weights;
   for (const MaskedSamples& source : sources_) {
-    check(source, options_);
     orders_.emplace_back(source.packing->size(), source.seed);
     weights.push_back(sampling_weight(source));
   }
@@ -219,7 +218,7 @@ std::vector<Batch> Loader::next() {
 }
 
 Prefetcher evaluation_batches(const MaskedSamples& source, const LoaderOptions& options) {
-  check(source, options);
+  check(options);
   const std::int64_t size = options.micro_batch_size, samples = source.packing->size();
   const std::int64_t all = divide_up(samples, size),
                      mine = divide_up(all - std::min<std::int64_t>(all, options.rank),

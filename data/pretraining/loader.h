@@ -21,11 +21,8 @@ namespace nystrom {
 struct MaskedSamples {
   std::shared_ptr<const Packing> packing;
   std::shared_ptr<const MaskingTable> table;
-  MaskingOptions masking;
+  MaskingConfig masking;  ///< with sentence_order the packing must reserve a token for a second sep
   std::uint64_t seed = 0;
-  /// Cuts samples into two segments for sentence-order prediction. The packing must reserve a token
-  /// for the additional sep.
-  bool sentence_order = false;
   std::optional<double> weight = std::nullopt;  ///< of sampling_weight; nothing: its samples
 };
 
@@ -42,7 +39,7 @@ struct SampleUse {
 
 /// Makes the batch of these samples of one source or several, which have the same options: their
 /// sequences one behind another, without padding. `masked_share` takes the place of their
-/// MaskingOptions::probability.
+/// MaskingConfig::probability.
 Batch make_batch(std::span<const MaskedSamples> sources, std::span<const SampleUse> uses,
                  std::optional<double> masked_share = {});
 

@@ -29,11 +29,12 @@ class Draws {
   }
 
   /// The number of units in the i-th span: more than n with probability (1 − 1/mean)ⁿ, but at most
-  /// `max`.
-  std::size_t span_length(std::size_t i, const SpanOptions& options) const {
-    const double uniform = uniform_open(block(i, 2).word[0]), go_on = 1 - 1 / options.mean;
+  /// `max`; without a mean 1.
+  std::size_t span_length(std::size_t i, const SpanConfig& span) const {
+    if (!span.mean) return 1;
+    const double uniform = uniform_open(block(i, 2).word[0]), go_on = 1 - 1 / *span.mean;
     std::size_t length = 1;
-    for (double longer = go_on; uniform < longer && length < static_cast<std::size_t>(options.max);
+    for (double longer = go_on; uniform < longer && length < static_cast<std::size_t>(span.max);
          longer *= go_on)
       ++length;
     return length;
@@ -134,8 +135,8 @@ std::size_t target_of(std::span<const MaskingUnit> units, double probability) {
 }
 
 /// Selects units of `target` tokens together, within one token. May cut a unit.
-void choose(std::span<MaskingUnit> units, std::size_t target,
-            const std::optional<SpanOptions>& span, const Draws& draws) {
+void choose(std::span<MaskingUnit> units, std::size_t target, const SpanConfig& span,
+            const Draws& draws) {
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), 0);
   const auto size_of = [&](std::size_t u) { return units[u].end - units[u].begin; };
@@ -145,8 +146,7 @@ void choose(std::span<MaskingUnit> units, std::size_t target,
     // A Fisher–Yates shuffle, as far as it is needed.
     std::swap(order[i], order[i + draws.choice(i, order.size() - i)]);
     const std::size_t first = order[i],
-                      end =
-                          std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
+                      end = std::min(units.size(), first + draws.span_length(i, span));
     for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
       if (u > first && units[u].opens) break;
       if (size_of(u) > target) {
@@ -192,6 +192,7 @@ MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id,
 
 std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table,
                                     std::span<const std::int64_t> lengths) {
+  require(table.knows_words(), "masking: the table knows no words");
   std::vector<MaskingUnit> units;
   for_each_stretch(ids, table, lengths, [&](std::size_t begin, std::size_t end) {
     add_words(ids.subspan(begin, end - begin), begin, table, units);
@@ -199,27 +200,16 @@ std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const Mas
   return units;
 }
 
-void require_possible(const MaskingOptions& options, const MaskingTable& table) {
-  const auto share = [](double rate) { return rate >= 0 && rate <= 1; };
-  require(options.probability > 0 && share(options.probability) && share(options.mask) &&
-              share(options.random) && options.mask + options.random <= 1 + 1e-9,
-          "masking: probability {}, mask {} and random {} are no shares", options.probability,
-          options.mask, options.random);
-  require(!options.span || (options.span->mean >= 1 && options.span->max >= 1),
-          "masking: a span has no length");
-  require(!options.whole_word || table.knows_words(), "masking: the table knows no words");
-}
-
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,
-                         const MaskingTable& table, const MaskingOptions& options,
+                         const MaskingTable& table, const MaskingConfig& masking,
                          const MaskingKey& key, std::span<const std::int64_t> lengths) {
   require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(),
           labels.size());
   std::fill(labels.begin(), labels.end(), ignore_index);
   std::vector<MaskingUnit> units =
-      options.whole_word ? word_units(ids, table, lengths) : token_units(ids, table, lengths);
+      masking.whole_word ? word_units(ids, table, lengths) : token_units(ids, table, lengths);
   const Draws draws(key);
-  choose(units, target_of(units, options.probability), options.span, draws);
+  choose(units, target_of(units, masking.probability.last()), masking.span, draws);
   const std::vector<std::int64_t>& ordinary = table.ordinary();
   std::int64_t chosen = 0;
   for (const MaskingUnit& unit : units) {
@@ -227,9 +217,9 @@ std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> la
       const Draws::Fate fate = draws.fate(position);
       labels[position] = ids[position];
       ++chosen;
-      if (fate.uniform < options.mask) {
+      if (fate.uniform < masking.mask) {
         ids[position] = table.mask_id();
-      } else if (fate.uniform < options.mask + options.random) {
+      } else if (fate.uniform < masking.mask + masking.random) {
         ids[position] = ordinary[fate.replacement % ordinary.size()];
       }
     }
@@ -243,7 +233,7 @@ std::vector<std::int64_t> masked_rows(std::int64_t rows, double probability,
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
     units.push_back({row, row + 1});
   const std::size_t most = std::max<std::size_t>(1, units.size() - 1);
-  choose(units, std::min(most, target_of(units, probability)), std::nullopt, Draws(key));
+  choose(units, std::min(most, target_of(units, probability)), SpanConfig{}, Draws(key));
   std::vector<std::int64_t> chosen;
   for (const MaskingUnit& unit : units)
     if (unit.chosen) chosen.push_back(static_cast<std::int64_t>(unit.begin));

@@ -8,24 +8,53 @@
 #include <string>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/batch.h"
 
 namespace nystrom {
 
 /// Spans of neighbouring tokens or words that are masked together. Their lengths follow the
 /// geometric distribution with this mean, cut to `max`.
-struct SpanOptions {
-  double mean = 3;
+struct SpanConfig {
+  std::optional<double> mean{};
   std::int64_t max = 10;
+  bool operator==(const SpanConfig&) const = default;
 };
 
-struct MaskingOptions {
-  double probability = 0.15;  ///< share of the maskable tokens that are selected
-  double mask = 0.8;          ///< share of the selected tokens that become the mask token
-  double random = 0.1;        ///< share that become a random ordinary token; the rest is unchanged
-  bool whole_word = false;    ///< select words of at most max_word_tokens, not tokens
-  std::optional<SpanOptions> span{};  ///< select spans; nothing: select tokens or words one by one
+template <class V>
+void fields(V& v, SpanConfig& c) {
+  v(c.mean, "mean",
+    "mean length of the spans before max cuts them, drawn from the geometric distribution; null: "
+    "no spans",
+    at_least(1));
+  v(c.max, "max", "longest span", at_least(1));
+}
+
+/// The `masking` section of a run.
+struct MaskingConfig {
+  Ramp probability = 0.15;
+  double mask = 0.8;
+  double random = 0.1;
+  bool whole_word = false;
+  SpanConfig span{};
+  bool sentence_order = false;
+  bool operator==(const MaskingConfig&) const = default;
 };
+
+template <class V>
+void fields(V& v, MaskingConfig& c) {
+  v(c.probability, "probability",
+    "share of a sequence's tokens, or of the rows of features, that are masked; or shares at "
+    "steps, linear between them: {0: 0.3, end: 0.15}. Validation has the last",
+    positive_probability);
+  v(c.mask, "mask", "share of these that are replaced by the mask token", probability);
+  v(c.random, "random",
+    "share of these that are replaced by a random token; the rest stays unchanged", probability);
+  v(c.whole_word, "whole_word", "choose whole words instead of tokens");
+  v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
+  v(c.sentence_order, "sentence_order",
+    "also predict whether the two segments of a sequence stand as in the text or are swapped");
+}
 
 /// The most tokens of a word that are selected together; longer words are cut.
 inline constexpr std::size_t max_word_tokens = 10;
@@ -64,10 +93,6 @@ struct MaskingKey {
   std::uint64_t sample = 0;  ///< the sample's number in the data set
 };
 
-/// Throws an Error unless the shares are valid and spans have lengths. Whole words need a table
-/// that knows words.
-void require_possible(const MaskingOptions& options, const MaskingTable& table);
-
 /// Positions begin … end − 1 that are selected together.
 struct MaskingUnit {
   std::size_t begin, end;
@@ -78,17 +103,17 @@ struct MaskingUnit {
 /// The words of `ids` as whole words are masked. A word is one by Unicode's rules (UAX 29); spaces
 /// belong to the word after them. In Chinese, Japanese, Thai and other scripts without spaces it is
 /// a character with its marks, or a token of several. Tokens are not cut, and a word has at most
-/// max_word_tokens. The table must know the texts. `lengths` are those of the sequences that `ids`
-/// hold, which share no word; empty: one sequence.
+/// max_word_tokens. Throws an Error unless the table knows words. `lengths` are those of the
+/// sequences that `ids` hold, which share no word; empty: one sequence.
 std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const MaskingTable& table,
                                     std::span<const std::int64_t> lengths = {});
 
-/// Selects min(k, max(1, round(probability · k))) of the k tokens of `ids` that are not special,
-/// without replacement; halves are rounded up. Each selected token independently becomes the mask
-/// token or a random ordinary token, or is unchanged. `labels` receives the original ids of
-/// selected tokens and ignore_index elsewhere. Returns the number of selected tokens; it is 0 only
-/// if every token is special. Padding is never selected if its id is special, or if it is not part
-/// of `ids`.
+/// Selects min(k, max(1, round(p · k))) of the k tokens of `ids` that are not special, where p is
+/// the last probability, without replacement; halves are rounded up. Each selected token
+/// independently becomes the mask token or a random ordinary token, or is unchanged. `labels`
+/// receives the original ids of selected tokens and ignore_index elsewhere. Returns the number of
+/// selected tokens; it is 0 only if every token is special. Padding is never selected if its id is
+/// special, or if it is not part of `ids`.
 ///
 /// Whole words: the units of word_units are drawn without replacement. One that does not fit into
 /// the rest of the number above is passed over, as in BERT. If no unit fits, the first of these is
@@ -101,7 +126,7 @@ std::vector<MaskingUnit> word_units(std::span<const std::int64_t> ids, const Mas
 /// sequence (`lengths` as in word_units), or when the number above is reached. With whole words a
 /// span starts at a word, and its length counts words.
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,
-                         const MaskingTable& table, const MaskingOptions& options,
+                         const MaskingTable& table, const MaskingConfig& masking,
                          const MaskingKey& key, std::span<const std::int64_t> lengths = {});
 
 /// Selects min(n − 1, max(1, round(probability · n))) of the n rows of a sample of features,

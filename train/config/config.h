@@ -11,6 +11,7 @@
 
 #include "core/base/fields.h"
 #include "core/dtype.h"
+#include "data/pretraining/masking.h"
 #include "data/tasks/task_config.h"
 #include "data/text/text.h"
 #include "data/tokenizers/builtin_tokenizer.h"
@@ -149,47 +150,6 @@ void fields(V& v, PretrainingConfig& c) {
     "replaced_tokens: weight of the model's loss, a mean over all tokens, beside the generator's, "
     "a mean over the masked ones",
     positive);
-}
-
-struct SpanConfig {
-  std::optional<double> mean;
-  std::int64_t max = 10;
-  bool operator==(const SpanConfig&) const = default;
-};
-
-template <class V>
-void fields(V& v, SpanConfig& c) {
-  v(c.mean, "mean",
-    "mean length of the spans before max cuts them, drawn from the geometric distribution; null: "
-    "no spans",
-    at_least(1));
-  v(c.max, "max", "longest span", at_least(1));
-}
-
-struct MaskingConfig {
-  Ramp probability = 0.15;
-  double mask = 0.8;
-  double random = 0.1;
-  bool whole_word = false;
-  SpanConfig span;
-  bool sentence_order = false;
-  bool operator==(const MaskingConfig&) const = default;
-};
-
-template <class V>
-void fields(V& v, MaskingConfig& c) {
-  v(c.probability, "probability",
-    "share of a sequence's tokens, or of the rows of features, that are masked; or shares at "
-    "steps, "
-    "linear between them: {0: 0.3, end: 0.15}. Validation has the last",
-    positive_probability);
-  v(c.mask, "mask", "share of these that are replaced by the mask token", probability);
-  v(c.random, "random",
-    "share of these that are replaced by a random token; the rest stays unchanged", probability);
-  v(c.whole_word, "whole_word", "choose whole words instead of tokens");
-  v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
-  v(c.sentence_order, "sentence_order",
-    "also predict whether the two segments of a sequence stand as in the text or are swapped");
 }
 
 /// Distillation from a teacher: further losses of pretraining (train/loop/distillation.h).

@@ -46,14 +46,9 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
     surfaces.push_back(tokenizer.surface(static_cast<std::int32_t>(id)));
   MaskedSamples result;
   result.packing = packing_of(std::move(dataset), config.data.sequence_length, config);
-  result.sentence_order = config.masking.sentence_order;
   result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask,
                                                 ids_of(info.special), std::move(surfaces));
-  const MaskingConfig& masking = config.masking;
-  result.masking = {masking.probability.last(), masking.mask, masking.random, masking.whole_word,
-                    masking.span.mean
-                        ? std::optional(SpanOptions{*masking.span.mean, masking.span.max})
-                        : std::nullopt};
+  result.masking = config.masking;
   result.seed = static_cast<std::uint64_t>(config.seed);
   return result;
 }
@@ -186,7 +181,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const double log_total =
       std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
-  require_input(!samples.sentence_order || model.config().sentence_order,
+  require_input(!samples.masking.sentence_order || model.config().sentence_order,
                 "masking.sentence_order is true, but the model has no sentence-order head "
                 "(cls.seq_relationship); set it to false");
   enum Quantity {
@@ -203,7 +198,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
     here[loss] = out.loss.value().item();
     here[correct] = static_cast<double>(count_equal(out.predictions, out.labels));
     here[masked] = static_cast<double>(batch.targets);
-    if (samples.sentence_order)
+    if (samples.masking.sentence_order)
       here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch.swapped));
     const Tensor labels = out.labels.to(cpu_device);
     for (const std::int64_t label :
@@ -221,7 +216,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens,
                   sum[most_frequent_masked] / tokens, static_cast<std::int64_t>(tokens)};
   mean.sequences = samples.packing->size();
-  if (samples.sentence_order)
+  if (samples.masking.sentence_order)
     mean.order_accuracy = sum[ordered] / static_cast<double>(mean.sequences);
   return mean;
 }

@@ -271,7 +271,7 @@ TEST_F(LoaderTest, RefusesOptionsThatDoNotFitTogether) {
   EXPECT_EQ(input_error([&] { Loader({source_}, {.batch_size = 0}); }),
             "loader: batch_size 0 and micro_batch_size 32 must be at least 1");
   source_.masking.whole_word = true;
-  EXPECT_THROW(Loader({source_}, {}), Error);
+  EXPECT_THROW(Loader({source_}, {}).next(), Error);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ struct Masked {
   }
 };
 
-Masked masked(const std::vector<std::int64_t>& original, const MaskingOptions& options,
+Masked masked(const std::vector<std::int64_t>& original, const MaskingConfig& options,
               const MaskingKey& key, const MaskingTable& t = table()) {
   Masked result{original, original, std::vector<std::int64_t>(original.size()), 0};
   result.count = mask_tokens(result.ids, result.labels, t, options, key);
@@ -287,7 +287,7 @@ TEST(Masking, SpansChooseTheExactNumber) {
       std::vector<std::int64_t> ids = sequence(k);
       if (k > 10) ids[7] = 1;  // spans do not cross it, and it does not count
       const std::int64_t maskable = k > 10 ? k - 1 : k;
-      const Masked m = masked(ids, {.probability = probability, .span = SpanOptions{}},
+      const Masked m = masked(ids, {.probability = probability, .span = {.mean = 3}},
                               {1, 2, static_cast<std::uint64_t>(k)});
       ASSERT_EQ(m.count, std::min(maskable,
                                   std::max<std::int64_t>(
@@ -306,7 +306,7 @@ TEST(Masking, SpansAreGeometricAndCapped) {
   std::int64_t spans = 0;
   for (std::uint64_t sample = 0; sample < 3000; ++sample) {
     const auto row = runs(masked(std::vector<std::int64_t>(20000, 500),
-                                 {.probability = 0.003, .span = SpanOptions{}}, {5, 0, sample}));
+                                 {.probability = 0.003, .span = {.mean = 3}}, {5, 0, sample}));
     for (const std::size_t length : row) ++lengths[length], ++spans;
   }
   EXPECT_NEAR(static_cast<double>(3000 * 60) / static_cast<double>(spans), 2.9, 0.1);
@@ -319,16 +319,14 @@ TEST(Masking, SpansAreGeometricAndCapped) {
 
 TEST(Masking, SpansOfOneAreTokensChosenAlone) {
   const auto ids = sequence(200);
-  EXPECT_EQ(masked(ids, {.span = SpanOptions{1, 10}}, {1, 2, 3}).ids,
-            masked(ids, {}, {1, 2, 3}).ids);
-  EXPECT_EQ(masked(ids, {.span = SpanOptions{5, 1}}, {1, 2, 3}).ids,
-            masked(ids, {}, {1, 2, 3}).ids);
+  EXPECT_EQ(masked(ids, {.span = {1, 10}}, {1, 2, 3}).ids, masked(ids, {}, {1, 2, 3}).ids);
+  EXPECT_EQ(masked(ids, {.span = {5, 1}}, {1, 2, 3}).ids, masked(ids, {}, {1, 2, 3}).ids);
 }
 
 TEST(Masking, SpansEndWithTheirSequence) {
   std::vector<std::int64_t> ids(200, 500), labels(ids.size());
   const std::vector<std::int64_t> of_one_token(ids.size(), 1);
-  mask_tokens(ids, labels, table(), {.span = SpanOptions{}}, {1, 2, 3}, of_one_token);
+  mask_tokens(ids, labels, table(), {.span = {.mean = 3}}, {1, 2, 3}, of_one_token);
   EXPECT_EQ(ids, masked(std::vector<std::int64_t>(200, 500), {}, {1, 2, 3}).ids);
 }
 
@@ -337,8 +335,7 @@ TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
   std::size_t spans = 0, single = 0;
   for (std::uint64_t sample = 0; sample < 300; ++sample) {
     const std::vector<std::int64_t> ids = sequence(600, 1000 * sample);
-    const Masked m =
-        masked(ids, {.whole_word = true, .span = SpanOptions{}}, {9, 0, sample}, words);
+    const Masked m = masked(ids, {.whole_word = true, .span = {.mean = 3}}, {9, 0, sample}, words);
     ASSERT_NEAR(static_cast<double>(m.count), 90, 1);
     spans += runs(m).size();
     single += runs(masked(ids, {.whole_word = true}, {9, 0, sample}, words)).size();
@@ -349,23 +346,12 @@ TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
 TEST(Masking, NeverChangesItsSpans) {
   std::vector<std::int64_t> ids(30);
   std::iota(ids.begin(), ids.end(), 100);
-  const Masked m = masked(ids, {.probability = 0.3, .span = SpanOptions{}}, {42, 1, 7});
+  const Masked m = masked(ids, {.probability = 0.3, .span = {.mean = 3}}, {42, 1, 7});
   EXPECT_EQ(m.chosen(), (std::vector<std::size_t>{8, 9, 12, 13, 14, 15, 16, 19, 27}));
 }
 
-TEST(Masking, RefusesRatesThatAreNone) {
-  require_possible({}, table());
-  require_possible({.span = SpanOptions{1, 1}}, table());
-  const MaskingOptions impossible[] = {{.probability = 0},
-                                       {.probability = 1.5},
-                                       {.probability = NAN},
-                                       {.mask = -1},
-                                       {.mask = 0.95},
-                                       {.span = SpanOptions{0.5, 10}},
-                                       {.span = SpanOptions{3, 0}},
-                                       {.whole_word = true}};
-  for (const MaskingOptions& options : impossible)
-    EXPECT_THROW(require_possible(options, table()), Error);
+TEST(Masking, NeedsWordsAndOrdinaryTokens) {
+  EXPECT_THROW(masked(sequence(9), {.whole_word = true}, {}), Error);
   const std::vector<std::int64_t> all{0, 1};
   EXPECT_EQ(input_error([&] { MaskingTable(3, 2, all); }),
             "masking: all 3 ids of the vocabulary are special");
