@@ -35,11 +35,10 @@ class ConllExamples {
     std::string line;
     while (lines_.next(line)) {
       const auto parts = parts_of(line);
-      const bool separator = !parts.empty() && parts[0] == document_separator;
       if (example.words.empty() && is_comment(line, parts)) continue;
       if (is_conllu_ && is_no_word(parts)) continue;
-      if ((parts.empty() || separator) && example.words.empty()) continue;
-      if (parts.empty() || separator) break;
+      if (ends_sentence(parts) && example.words.empty()) continue;
+      if (ends_sentence(parts)) break;
       if (example.words.empty()) example.line = lines_.line();
       try {
         add(line, parts, example);
@@ -67,8 +66,13 @@ class ConllExamples {
     return *number - 1;
   }
 
+  /// Whether a line stands between sentences.
+  static bool ends_sentence(const std::vector<std::string_view>& parts) {
+    return parts.empty() || parts[0] == document_separator;
+  }
+
   void skip_sentence() {
-    for (std::string line; lines_.next(line) && !split_at_blanks(line).empty();) continue;
+    for (std::string line; lines_.next(line) && !ends_sentence(split_at_blanks(line));) continue;
   }
 
   /// The first line of a word tells the number of columns, and whether they are those of CoNLL-U.
@@ -76,7 +80,7 @@ class ConllExamples {
     LineReader lines(file);
     for (std::string line; lines.next(line);) {
       const std::vector<std::string_view> parts = split_at_blanks(line);
-      if (line.starts_with('#') || parts.empty() || parts[0] == document_separator) continue;
+      if (line.starts_with('#') || ends_sentence(parts)) continue;
       const std::vector<std::string> cells = split_cells(line, '\t');
       is_conllu_ = cells.size() == 10 && starts_with_digit(cells[0]);
       word_width_ = is_conllu_ ? cells.size() : parts.size();

@@ -70,7 +70,7 @@ std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
     if (data.roles == TextRoles::texts) use.texts.push_back(use.texts[0]);
     if (data.roles == TextRoles::labels) {
       const auto& same = data.of_label[static_cast<std::size_t>(sample.label)];
-      const std::int64_t own = std::ranges::find(same, use.sample) - same.begin();
+      const std::int64_t own = std::ranges::lower_bound(same, use.sample) - same.begin();
       const auto other = below(draws(options_.seed, use.place, 0).word[0], std::ssize(same) - 1);
       const std::int64_t chosen = same[static_cast<std::size_t>(other < own ? other : other + 1)];
       use.texts.push_back(data.samples[static_cast<std::size_t>(chosen)].texts[0]);

@@ -52,10 +52,12 @@ TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, 
   TaskColumns& columns = task.columns;
   if (*task.kind != TaskKind::embeddings || !columns.pair || !*task.header) return task;
   const auto reader = open_rows(file, table_format(format), true, {});
-  try {
-    reader->next();  // a JSON object has the names
-  } catch (const BadRow&) {
-    return task;
+  for (bool more = true; more && reader->names().empty();) {  // a JSON object has the names
+    try {
+      more = reader->next().has_value();
+    } catch (const BadRow&) {
+      continue;
+    }
   }
   const auto has = [&](const std::optional<std::string>& name) {
     return name && std::ranges::find(reader->names(), *name) != reader->names().end();

@@ -210,6 +210,29 @@ TEST_F(Examples, ConllSentencesEndAtEmptyLinesAndDocuments) {
   EXPECT_EQ(sentences[1].words, (Words{"Peter", "Blackburn"}));
 }
 
+TEST_F(Examples, ABadSentenceEndsAtADocument) {
+  TaskConfig task = task_of(TaskKind::tokens);
+  task.bad_rows = BadRows::skip;
+  const auto sentences =
+      read(task, write("a.conll", "a B-X\nb bad\n-DOCSTART- O\nc B-X\n\nd bad\n\ne O\n"));
+  ASSERT_EQ(sentences.size(), 2);
+  EXPECT_EQ(sentences[0].words, Words{"c"});
+  EXPECT_EQ(sentences[1].words, Words{"e"});
+  EXPECT_EQ(skipped_.count, 2);
+}
+
+TEST_F(Examples, ABadFirstRowHidesNoColumns) {
+  const TaskConfig task{.kind = TaskKind::embeddings,
+                        .columns = {.pair = "pair", .label = "label"},
+                        .bad_rows = BadRows::skip};
+  for (const auto& [name, rows] : {std::pair("a.tsv", "text\tlabel\nbroken\nx\t1\ny\t1\n"),
+                                   std::pair("a.jsonl",
+                                             "broken\n{\"text\": \"x\", \"label\": 1}\n"
+                                             "{\"text\": \"y\", \"label\": 1}\n")})
+    EXPECT_EQ(texts_of(read(task, write(name, rows))), (Words{"x", "y"})) << name;
+  EXPECT_EQ(skipped_.count, 2);
+}
+
 TEST_F(Examples, ConllColumnsMayBeNamed) {
   const TaskConfig task{.kind = TaskKind::tokens,
                         .columns = {.text = "2", .label = "1"},
