@@ -3,12 +3,12 @@
 
 #include <filesystem>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "data/tasks/examples.h"
 #include "data/text/table_reader.h"
 
 namespace nystrom {
+
+class JsonPart;
 
 /// Takes the examples of files for read_examples.
 struct ExampleSink {
@@ -18,21 +18,27 @@ struct ExampleSink {
   std::vector<std::string> notes{};  ///< what a user should know of how the files are read
   bool has_rows = false;             ///< whether the file has given an example or a bad row
 
+  /// Uses the example that `read` gives, or its BadRow. Returns false when it gives none, and when
+  /// no more are to be read.
+  template <class Read>
+  bool take(const Read& read) {
+    if (left <= 0) return false;
+    try {
+      std::optional<Example> example = read();
+      if (!example) return false;
+      has_rows = true;
+      --left;
+      use(std::move(*example));
+    } catch (const BadRow& error) {
+      has_rows = true;
+      bad(error);
+    }
+    return true;
+  }
   /// Uses the examples that `next` gives until it gives none. After a BadRow it is called again.
   template <class Next>
   void take_all(const Next& next) {
-    while (left > 0) {
-      try {
-        std::optional<Example> example = next();
-        if (!example) return;
-        has_rows = true;
-        --left;
-        use(std::move(*example));
-      } catch (const BadRow& error) {
-        has_rows = true;
-        bad(error);
-      }
-    }
+    while (take(next)) continue;
   }
 };
 
@@ -59,8 +65,10 @@ void read_squad(const TaskConfig& task, const std::filesystem::path& file, Label
                 ExampleSink& sink);
 /// Gives a question its answers: objects with text and answer_start, or one object with a list of
 /// each. Offsets in files count characters. Throws an InputError that begins with the example's
-/// place, also for no answer without task.no_answer.
-void read_answers(const TaskConfig& task, const nlohmann::json& answers, Example& example);
+/// place or that of the part, also for no answer without task.no_answer, and where `impossible`,
+/// the text of is_impossible, says the contrary.
+void read_answers(const TaskConfig& task, const JsonPart& answers,
+                  const std::optional<std::string>& impossible, Example& example);
 /// Reads a folder that has a subfolder for each label.
 void read_folders(const TaskConfig& task, const std::filesystem::path& folder, Labelled labelled,
                   ExampleSink& sink);

@@ -1,10 +1,9 @@
 // Questions from SQuAD's JSON, versions 1.1 and 2.0: data › paragraphs › qas › answers.
+#include <algorithm>
 #include <optional>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
-#include "core/base/json.h"
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
@@ -17,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t max_squad_bytes = std::size_t{1} << 30;
+constexpr std::int64_t max_squad_bytes = std::int64_t{1} << 30;
 
 /// The byte offsets of a text's characters, and its end.
 std::vector<std::int64_t> character_starts(const std::string& text) {
@@ -26,32 +25,6 @@ std::vector<std::int64_t> character_starts(const std::string& text) {
     if (!is_utf8_continuation(text[i])) starts.push_back(static_cast<std::int64_t>(i));
   starts.push_back(static_cast<std::int64_t>(text.size()));
   return starts;
-}
-
-const Json& member(const Json& object, const char* key, const std::string& place) {
-  require_input(object.is_object(), "{} is {}, expected an object", place, json_kind(object));
-  require_input(object.contains(key), "{}: there is no key '{}'", place, key);
-  return object[key];
-}
-const Json& list(const Json& object, const char* key, const std::string& place) {
-  const Json& value = member(object, key, place);
-  require_input(value.is_array(), "{}: '{}' is {}, expected a list", place, key, json_kind(value));
-  return value;
-}
-const std::string& as_text(const Json& value, const char* key, const std::string& place) {
-  require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key, json_kind(value));
-  return value.get_ref<const std::string&>();
-}
-const std::string& text(const Json& object, const char* key, const std::string& place) {
-  return as_text(member(object, key, place), key, place);
-}
-
-/// The part of the context with as many characters as `text`.
-std::string_view characters_at(std::string_view context, std::size_t begin, std::string_view text) {
-  std::size_t end = begin;
-  for (std::size_t i = 0; i < text.size() && end < context.size(); i += utf8_length(text[i]))
-    end += utf8_length(context[end]);
-  return context.substr(begin, end - begin);
 }
 
 std::string found_at(const std::string& context, const std::string& text,
@@ -64,147 +37,82 @@ std::string found_at(const std::string& context, const std::string& text,
   return fmt::format(", which is at {}", character);
 }
 
-/// The answer `answer_text` in the context, whose characters begin at `starts`.
-Answer read_answer(const Json& answer_text, const Json& start, const std::string& context,
+/// The answer `text` at a character of the context, whose characters begin at `starts`.
+Answer read_answer(std::string text, std::int64_t character, const std::string& context,
                    const std::vector<std::int64_t>& starts, const std::string& name) {
-  Answer answer{as_text(answer_text, "text", name), 0};
   const auto characters = static_cast<std::int64_t>(starts.size()) - 1;
-  require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number",
-                name, json_kind(start));
-  const auto character = start.get<std::int64_t>();
-  require_input(!is_blank(answer.text), "{}: the text of an answer is {}", name,
-                answer.text.empty() ? "empty" : "nothing but white space");
-  require_input(character >= 0 && character < characters,
+  require_input(!is_blank(text), "{}: the text of an answer is {}", name,
+                text.empty() ? "empty" : "nothing but white space");
+  require_input(character < characters,
                 "{}: answer_start {} lies outside the context of {} characters", name, character,
                 characters);
-  answer.begin = starts[static_cast<std::size_t>(character)];
-  const auto begin = static_cast<std::size_t>(answer.begin);
-  require_input(context.compare(begin, answer.text.size(), answer.text) == 0,
-                "{}: at answer_start {} the context has '{}', not the answer's text '{}'{}", name,
-                character, printable(characters_at(context, begin, answer.text), 40),
-                printable(answer.text, 40), found_at(context, answer.text, starts));
-  return answer;
+  const std::int64_t last =
+      std::min(character + static_cast<std::int64_t>(count_characters(text)), characters);
+  const auto begin = static_cast<std::size_t>(starts[static_cast<std::size_t>(character)]),
+             end = static_cast<std::size_t>(starts[static_cast<std::size_t>(last)]);
+  const std::string there = context.substr(begin, end - begin);
+  require_input(
+      there == text, "{}: at answer_start {} the context has '{}', not the answer's text '{}'{}",
+      name, character, printable(there, 40), printable(text, 40), found_at(context, text, starts));
+  return {std::move(text), static_cast<std::int64_t>(begin)};
 }
 
-class SquadExamples {
- public:
-  SquadExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
-      : task_(task),
-        labelled_(labelled),
-        file_(std::make_shared<std::string>(printable_path(file))) {
-    const std::string text = read_whole(file, max_squad_bytes);
-    try {
-      document_ = parse_json(text, *file_);
-    } catch (const InputError& error) {
-      throw InputError(error.what() + encoding_remedy(text));
-    }
-    require_input(
-        document_.is_object() && document_.contains("data"),
-        "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas; "
-        "for rows with the columns question, context and answers set task.format to json",
-        *file_);
-    list_questions();
+Example read_question(const TaskConfig& task, const JsonPart& question, const std::string& context,
+                      Labelled labelled, const std::shared_ptr<const std::string>& file) {
+  Example example;
+  example.file = file;
+  const JsonPart id = question["id"];
+  example.id = id.value().is_number_integer() ? id.value().dump() : id.text();
+  example.text = question["question"].text();
+  example.pair = context;
+  const std::string name = example.place();
+  check_text(example.text, name);
+  check_text(context, name);
+  require_input(!is_blank(example.text), "{}: the question is empty", name);
+  require_input(!is_blank(context), "{}: the context is empty", name);
+  if (labelled == Labelled::optional) return example;
+  std::optional<std::string> impossible;  // nothing in SQuAD 1.1, which lacks this key
+  if (const auto part = question.find("is_impossible"))
+    impossible = part->boolean() ? "true" : "false";
+  const bool unanswered = impossible == "true" && !question.find("answers");
+  static const Json none = Json::array();
+  read_answers(task, unanswered ? JsonPart(none, name) : question["answers"], impossible, example);
+  return example;
+}
+
+Json parse_document(const std::filesystem::path& file, const std::string& name) {
+  const std::string text = read_whole(file, max_squad_bytes);
+  try {
+    return parse_json(text, name);
+  } catch (const InputError& error) {
+    throw InputError(error.what() + encoding_remedy(text));
   }
-
-  /// The next question; nothing after the last. Continues behind a BadRow.
-  std::optional<Example> next() {
-    if (next_ == questions_.size()) return std::nullopt;
-    try {
-      return read_question(questions_[next_++]);
-    } catch (const InputError& error) {  // later questions can still be read
-      throw BadRow(error.what());
-    }
-  }
-
- private:
-  struct Question {
-    const Json* json;
-    std::string_view context;
-    std::shared_ptr<const std::string> paragraph;  // "dev.json: data[0].paragraphs[3]"
-    std::size_t number;
-  };
-
-  void list_questions() {
-    const Json& articles = list(document_, "data", *file_);
-    for (std::size_t a = 0; a < articles.size(); ++a) {
-      const std::string article = fmt::format("{}: data[{}]", *file_, a);
-      const Json& paragraphs = list(articles[a], "paragraphs", article);
-      for (std::size_t p = 0; p < paragraphs.size(); ++p) {
-        const auto place =
-            std::make_shared<const std::string>(fmt::format("{}.paragraphs[{}]", article, p));
-        const Json& questions = list(paragraphs[p], "qas", *place);
-        const std::string_view context = text(paragraphs[p], "context", *place);
-        for (std::size_t q = 0; q < questions.size(); ++q)
-          questions_.push_back({&questions[q], context, place, q});
-      }
-    }
-  }
-
-  Example read_question(const Question& from) {
-    const Json& question = *from.json;
-    const std::string place = fmt::format("{}.qas[{}]", *from.paragraph, from.number);
-    Example example;
-    example.file = file_;
-    const Json& id = member(question, "id", place);
-    example.id = id.is_number_integer() ? id.dump() : text(question, "id", place);
-    example.text = text(question, "question", place);
-    example.pair = std::string(from.context);
-    const std::string name = example.place();
-    require_input(ids_.insert(example.id).second, "{}: an earlier question has the same id", name);
-    check_text(example.text, name);
-    check_text(*example.pair, name);
-    require_input(!is_blank(example.text), "{}: the question is empty", name);
-    require_input(!is_blank(*example.pair), "{}: the context is empty", name);
-    if (labelled_ == Labelled::optional) return example;
-    const std::optional<bool> impossible = is_impossible(question, name);
-    const bool unanswered = impossible == true && !question.contains("answers");
-    const Json answers = unanswered ? Json::array() : list(question, "answers", name);
-    require_input(impossible != true || answers.empty(),
-                  "{}: 'is_impossible' is true, but it has an answer; correct one of them", name);
-    require_input(impossible != false || !answers.empty(),
-                  "{}: 'is_impossible' is false, but it has no answer; correct one of them", name);
-    read_answers(task_, answers, example);
-    return example;
-  }
-
-  /// Nothing in SQuAD 1.1, which lacks this key.
-  static std::optional<bool> is_impossible(const Json& question, const std::string& name) {
-    if (!question.contains("is_impossible")) return std::nullopt;
-    const Json& value = question["is_impossible"];
-    require_input(value.is_boolean(), "{}: 'is_impossible' is {}, expected true or false", name,
-                  json_kind(value));
-    return value.get<bool>();
-  }
-
-  const TaskConfig& task_;
-  Labelled labelled_;
-  std::shared_ptr<const std::string> file_;
-  Json document_;
-  std::vector<Question> questions_;
-  std::size_t next_ = 0;
-  std::set<std::string> ids_;
-};
+}
 
 }  // namespace
 
-void read_answers(const TaskConfig& task, const Json& answers, Example& example) {
+void read_answers(const TaskConfig& task, const JsonPart& answers,
+                  const std::optional<std::string>& impossible, Example& example) {
   const std::string name = example.place();
   const std::vector<std::int64_t> starts = character_starts(*example.pair);
-  const auto add = [&](const Json& text, const Json& start) {
-    example.answers.push_back(read_answer(text, start, *example.pair, starts, name));
+  const auto add = [&](const JsonPart& text, const JsonPart& start) {
+    example.answers.push_back(
+        read_answer(text.text(), start.integer(0, max_squad_bytes), *example.pair, starts, name));
   };
-  if (answers.is_object()) {
-    const Json &texts = list(answers, "text", name), &places = list(answers, "answer_start", name);
+  if (answers.value().is_object()) {
+    const auto texts = answers["text"].elements(), places = answers["answer_start"].elements();
     require_input(texts.size() == places.size(), "{}: there are {} texts but {} of 'answer_start'",
                   name, texts.size(), places.size());
     for (std::size_t i = 0; i < texts.size(); ++i) add(texts[i], places[i]);
   } else {
-    require_input(answers.is_array(), "{}: 'answers' is {}, expected SQuAD's answers", name,
-                  json_kind(answers));
-    for (const Json& each : answers)
-      add(member(each, "text", name), member(each, "answer_start", name));
+    require_input(answers.value().is_array(), "{}: 'answers' is {}, expected SQuAD's answers", name,
+                  json_kind(answers.value()));
+    for (const JsonPart& each : answers.elements()) add(each["text"], each["answer_start"]);
   }
   example.labelled = true;
+  require_input(!impossible || *impossible == (example.answers.empty() ? "true" : "false"),
+                "{}: 'is_impossible' is {}, but it has {} answer; correct one of them", name,
+                printable(impossible.value_or("")), example.answers.empty() ? "no" : "an");
   require_input(!example.answers.empty() || task.no_answer == true,
                 "{}: it has no answer; set task.no_answer to true if contexts may have none, as in "
                 "SQuAD 2.0",
@@ -213,8 +121,32 @@ void read_answers(const TaskConfig& task, const Json& answers, Example& example)
 
 void read_squad(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled,
                 ExampleSink& sink) {
-  SquadExamples questions(task, file, labelled);
-  sink.take_all([&] { return questions.next(); });
+  const auto name = std::make_shared<const std::string>(printable_path(file));
+  const Json document = parse_document(file, *name);
+  require_input(
+      document.is_object() && document.contains("data"),
+      "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas; "
+      "for rows with the columns question, context and answers set task.format to json",
+      *name);
+  std::set<std::string> ids;
+  for (const JsonPart& article : JsonPart(document, *name)["data"].elements()) {
+    for (const JsonPart& paragraph : article["paragraphs"].elements()) {
+      const std::string context = paragraph["context"].text();
+      for (const JsonPart& question : paragraph["qas"].elements()) {
+        const auto read = [&] {
+          try {
+            Example example = read_question(task, question, context, labelled, name);
+            require_input(ids.insert(example.id).second, "{}: an earlier question has the same id",
+                          example.place());
+            return example;
+          } catch (const InputError& error) {  // later questions can still be read
+            throw BadRow(error.what());
+          }
+        };
+        if (!sink.take(read)) return;
+      }
+    }
+  }
 }
 
 }  // namespace nystrom

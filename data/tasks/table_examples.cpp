@@ -3,9 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
-#include "core/base/json.h"
+#include "core/base/json_part.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/entities.h"
@@ -267,11 +265,8 @@ class TableExamples {
     try {
       require_input(example.id.empty() || ids_.insert(example.id).second,
                     "{}: an earlier question has the same id", example.place());
-      read_answers(task_, nlohmann::json::parse(answers), example);
-      require_input(!impossible || *impossible == (example.answers.empty() ? "true" : "false"),
-                    "{}: 'is_impossible' is {}, but it has {} answer; correct one of them",
-                    example.place(), printable(impossible.value_or("")),
-                    example.answers.empty() ? "no" : "an");
+      const auto json = nlohmann::json::parse(answers);
+      read_answers(task_, JsonPart(json, example.place()), impossible, example);
     } catch (const InputError& error) {
       throw BadRow(error.what());
     }

@@ -283,12 +283,14 @@ const BadFile bad_files[] = {
     {"offset_as_text", questions, unchanged, "a.json",
      squad(
          R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": "8"}]})"),
-     "DIR/a.json: question '7': 'answer_start' is a text, expected a whole number"},
+     "DIR/a.json: data[0].paragraphs[0].qas[0].answers[0].answer_start: got \"8\", expected a "
+     "whole "
+     "number from 0 to 1073741824"},
     {"empty_answer", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [{"text": "", "answer_start": 8}]})"),
      "DIR/a.json: question '7': the text of an answer is empty"},
     {"no_answers", questions, unchanged, "a.json", squad(R"({"id": "7", "question": "When?"})"),
-     "DIR/a.json: question '7': there is no key 'answers'"},
+     "DIR/a.json: data[0].paragraphs[0].qas[0]: 'answers' is missing"},
     {"unanswerable", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": true})"),
      "DIR/a.json: question '7': it has no answer; set task.no_answer to true if contexts may have "
@@ -308,7 +310,7 @@ const BadFile bad_files[] = {
      "them"},
     {"impossible_as_text", questions, no_answer, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": "no"})"),
-     "DIR/a.json: question '7': 'is_impossible' is a text, expected true or false"},
+     "DIR/a.json: data[0].paragraphs[0].qas[0].is_impossible: got \"no\", expected true or false"},
     {"id_twice", questions, no_answer, "a.json",
      squad(
          R"({"id": "7", "question": "When?", "answers": []},
@@ -321,11 +323,11 @@ const BadFile bad_files[] = {
      squad(R"({"id": "7", "question": " ", "answers": []})"),
      "DIR/a.json: question '7': the question is empty"},
     {"no_id", questions, unchanged, "a.json", squad(R"({"question": "When?", "answers": []})"),
-     "DIR/a.json: data[0].paragraphs[0].qas[0]: there is no key 'id'"},
+     "DIR/a.json: data[0].paragraphs[0].qas[0]: 'id' is missing"},
     {"no_context", questions, unchanged, "a.json", R"({"data": [{"paragraphs": [{"qas": []}]}]})",
-     "DIR/a.json: data[0].paragraphs[0]: there is no key 'context'"},
+     "DIR/a.json: data[0].paragraphs[0]: 'context' is missing"},
     {"no_paragraphs", questions, unchanged, "a.json", R"({"data": [[]]})",
-     "DIR/a.json: data[0] is a list, expected an object"},
+     "DIR/a.json: data[0]: got a list, expected an object"},
     {"no_data", questions, unchanged, "a.json", "[]",
      "DIR/a.json: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas; "
      "for rows with the columns question, context and answers set task.format to json"},
