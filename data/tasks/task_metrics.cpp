@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 
 #include "core/check.h"
 
@@ -111,58 +110,31 @@ PrecisionRecall ClassCounts::score() const {
   return {share(correct, predicted), share(correct, truth), share(2 * correct, truth + predicted)};
 }
 
-double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
-  check_sizes(truth, predicted);
-  std::int64_t correct = 0;
-  for (std::size_t i = 0; i < truth.size(); ++i) correct += truth[i] == predicted[i];
-  return share(correct, static_cast<std::int64_t>(truth.size()));
-}
-
-PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
-                          std::span<const std::int64_t> predicted, std::int64_t positive) {
-  return count_classes(truth, predicted)[positive].score();
-}
-
-double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
-  std::vector<double> scores;
-  for (const auto& [label, counts] : count_classes(truth, predicted))
-    scores.push_back(counts.score().f1);
-  return mean(scores);
-}
-
-double matthews_correlation(std::span<const std::int64_t> truth,
-                            std::span<const std::int64_t> predicted) {
+ClassMetrics class_metrics(std::span<const std::int64_t> truth,
+                           std::span<const std::int64_t> predicted) {
+  ClassMetrics metrics{.classes = count_classes(truth, predicted)};
   const auto n = static_cast<double>(truth.size());
-  double correct = 0, both = 0, truth_squares = 0, predicted_squares = 0;
-  for (const auto& [number, counts] : count_classes(truth, predicted)) {
+  double correct = 0, f1 = 0, recall = 0, present = 0, chance = 0, both = 0, truth_squares = 0,
+         predicted_squares = 0;
+  for (const auto& [label, counts] : metrics.classes) {
     const auto t = static_cast<double>(counts.truth), p = static_cast<double>(counts.predicted);
+    const PrecisionRecall score = counts.score();
     correct += static_cast<double>(counts.correct);
+    f1 += score.f1;
+    recall += score.recall;
+    present += counts.truth > 0;
+    chance += t / n * (p / n);
     both += t * p;
     truth_squares += t * t;
     predicted_squares += p * p;
   }
   const double product = (n * n - truth_squares) * (n * n - predicted_squares);
-  return product == 0 ? 0 : (correct * n - both) / std::sqrt(product);
-}
-
-double balanced_accuracy(std::span<const std::int64_t> truth,
-                         std::span<const std::int64_t> predicted) {
-  double sum = 0, classes = 0;
-  for (const auto& [label, counts] : count_classes(truth, predicted)) {
-    sum += counts.score().recall;
-    classes += counts.truth > 0;
-  }
-  return share(sum, classes);
-}
-
-double cohen_kappa(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
-  const auto classes = count_classes(truth, predicted);
-  const auto n = static_cast<double>(truth.size());
-  double chance = 0;
-  for (const auto& [label, counts] : classes) {
-    chance += static_cast<double>(counts.truth) / n * (static_cast<double>(counts.predicted) / n);
-  }
-  return classes.size() < 2 ? NAN : (accuracy(truth, predicted) - chance) / (1 - chance);
+  metrics.accuracy = share(correct, n);
+  metrics.f1_macro = share(f1, static_cast<double>(metrics.classes.size()));
+  metrics.matthews = product == 0 ? 0 : (correct * n - both) / std::sqrt(product);
+  metrics.balanced_accuracy = share(recall, present);
+  metrics.kappa = metrics.classes.size() < 2 ? NAN : (metrics.accuracy - chance) / (1 - chance);
+  return metrics;
 }
 
 double roc_auc(const std::vector<bool>& positive, std::span<const double> scores) {
@@ -180,6 +152,7 @@ std::vector<ClassFigures> class_figures(std::span<const std::int64_t> truth,
                                         std::span<const std::int64_t> predicted,
                                         std::span<const std::vector<double>> logits,
                                         std::int64_t count) {
+  auto classes = count_classes(truth, predicted);
   std::vector<ClassFigures> figures(static_cast<std::size_t>(count));
   std::vector<std::vector<double>> odds;
   for (const std::vector<double>& row : logits) odds.push_back(log_odds(row));
@@ -191,8 +164,8 @@ std::vector<ClassFigures> class_figures(std::span<const std::int64_t> truth,
       positive.push_back(truth[i] == label);
       if (!odds.empty()) scores[i] = odds[i][c];
     }
-    figures[c] = {binary_f1(truth, predicted, label), std::ranges::count(truth, label),
-                  roc_auc(positive, scores)};
+    const ClassCounts& counts = classes[label];
+    figures[c] = {counts.score(), counts.truth, roc_auc(positive, scores)};
   }
   return figures;
 }

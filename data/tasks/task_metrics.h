@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <span>
 #include <string>
@@ -14,9 +15,6 @@
 namespace nystrom {
 
 // ---- Classes, as scikit-learn computes them -----------------------------------------------------
-
-/// The share of equal entries, 0 for none (accuracy_score).
-double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
 
 /// Precision, recall and F1 of one class (precision_recall_fscore_support with zero_division = 0).
 struct PrecisionRecall {
@@ -28,25 +26,20 @@ struct ClassCounts {
   PrecisionRecall score() const;
 };
 
-/// The scores of class `positive` against all others.
-PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
-                          std::span<const std::int64_t> predicted, std::int64_t positive = 1);
-
-/// The mean F1 of all classes in truth or predictions (f1_score(average="macro")).
-double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
-
-/// Matthews' correlation for any number of classes (Gorodkin 2004; matthews_corrcoef). It is 0 if
-/// truth or predictions have only one class.
-double matthews_correlation(std::span<const std::int64_t> truth,
-                            std::span<const std::int64_t> predicted);
-
-/// The mean recall of the classes in truth (balanced_accuracy_score); 0 for no entries.
-double balanced_accuracy(std::span<const std::int64_t> truth,
-                         std::span<const std::int64_t> predicted);
-
-/// Cohen's kappa (cohen_kappa_score): agreement beyond chance. NaN if truth and predictions are of
-/// the same single class.
-double cohen_kappa(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
+struct ClassMetrics {
+  std::map<std::int64_t, ClassCounts> classes;  ///< those in truth or predictions
+  double accuracy = 0;  ///< the share of equal entries (accuracy_score); 0 for none
+  double f1_macro = 0;  ///< the mean F1 of the classes (f1_score(average="macro"))
+  /// Matthews' correlation for any number of classes (Gorodkin 2004; matthews_corrcoef). It is 0 if
+  /// truth or predictions have only one class.
+  double matthews = 0;
+  double balanced_accuracy = 0;  ///< the mean recall of the classes in truth; 0 for no entries
+  /// Cohen's kappa (cohen_kappa_score): agreement beyond chance. NaN if truth and predictions are
+  /// of the same single class.
+  double kappa = 0;
+};
+ClassMetrics class_metrics(std::span<const std::int64_t> truth,
+                           std::span<const std::int64_t> predicted);
 
 /// The area under the ROC curve (roc_auc_score): the probability that a positive entry has the
 /// higher score than a negative one, where ties count half. NaN without both kinds, or for a score

@@ -20,14 +20,15 @@ TaskScores class_scores(const TaskDataset& data, std::span<const std::int64_t> t
                         std::span<const std::int64_t> predicted,
                         std::span<const std::vector<double>> outputs) {
   TaskScores scores;
-  scores.values.emplace_back("accuracy", accuracy(truth, predicted));
+  ClassMetrics metrics = class_metrics(truth, predicted);
+  scores.values.emplace_back("accuracy", metrics.accuracy);
   if (data.target() == TaskTarget::choice) return scores;
-  if (data.labels().size() == 2) scores.values.emplace_back("f1", binary_f1(truth, predicted).f1);
-  scores.values.emplace_back("f1_macro", macro_f1(truth, predicted));
-  scores.values.emplace_back("matthews", matthews_correlation(truth, predicted));
   const std::int64_t labels = data.labels().size();
-  scores.values.emplace_back("balanced_accuracy", balanced_accuracy(truth, predicted));
-  scores.values.emplace_back("kappa", cohen_kappa(truth, predicted));
+  if (labels == 2) scores.values.emplace_back("f1", metrics.classes[1].score().f1);
+  scores.values.emplace_back("f1_macro", metrics.f1_macro);
+  scores.values.emplace_back("matthews", metrics.matthews);
+  scores.values.emplace_back("balanced_accuracy", metrics.balanced_accuracy);
+  scores.values.emplace_back("kappa", metrics.kappa);
   if (labels > max_confusion) return scores;
   scores.classes = class_figures(truth, predicted, outputs, labels);
   scores.values.emplace_back("auc", mean_auc(scores.classes));

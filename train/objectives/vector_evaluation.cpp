@@ -202,6 +202,7 @@ VectorScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task) {
   }();
   const LabelledVectors test = read_labelled(embedder, task, task.validation, labels, warnings);
   const std::vector<std::int64_t> said = classifier.predict(test.vectors);
+  const ClassMetrics metrics = class_metrics(test.labels, said);
   const std::int64_t overlap = count_known(row_digests(test.vectors), trained);
   if (overlap > 0)
     warnings.push_back(
@@ -211,7 +212,7 @@ VectorScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task) {
   return {{{"texts to train on", std::ssize(trained)},
            {"texts to test", std::ssize(test.labels)},
            {"labels", labels.size()}},
-          {{"accuracy", accuracy(test.labels, said)}, {"f1_macro", macro_f1(test.labels, said)}},
+          {{"accuracy", metrics.accuracy}, {"f1_macro", metrics.f1_macro}},
           std::move(warnings)};
 }
 

@@ -22,13 +22,11 @@ inline nlohmann::json metrics_of_case(const nlohmann::json& test) {
   if (kind == "classes") {
     using Classes = std::vector<std::int64_t>;
     const auto classes = truth.get<Classes>(), found = predicted.get<Classes>();
-    const PrecisionRecall binary = binary_f1(classes, found);
-    return {{"accuracy", accuracy(classes, found)},
-            {"precision", binary.precision},
-            {"recall", binary.recall},
-            {"f1", binary.f1},
-            {"f1_macro", macro_f1(classes, found)},
-            {"matthews", matthews_correlation(classes, found)}};
+    ClassMetrics metrics = class_metrics(classes, found);
+    const PrecisionRecall binary = metrics.classes[1].score();
+    return {{"accuracy", metrics.accuracy}, {"precision", binary.precision},
+            {"recall", binary.recall},      {"f1", binary.f1},
+            {"f1_macro", metrics.f1_macro}, {"matthews", metrics.matthews}};
   }
   if (kind == "label_sets") {
     const LabelSets sets{test["labels"], truth, predicted, test["scores"]};
