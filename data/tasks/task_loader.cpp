@@ -173,6 +173,20 @@ std::vector<std::vector<std::int64_t>> batches_by_length(std::span<const std::in
   return batches;
 }
 
+void for_each_batch(
+    const std::vector<TextIds>& texts, std::int64_t batch_size,
+    const std::function<void(const std::vector<std::size_t>&, const ModelInput&)>& compute) {
+  std::vector<std::int64_t> lengths;
+  for (const TextIds& text : texts) lengths.push_back(std::ssize(text));
+  for (const auto& batch : batches_by_length(lengths, batch_size)) {
+    const std::vector<std::size_t> numbers(batch.begin(), batch.end());
+    std::vector<WrappedIds> rows;
+    for (const std::size_t text : numbers)
+      rows.push_back({{texts[text].begin(), texts[text].end()}, {}});
+    compute(numbers, joined_rows(rows));
+  }
+}
+
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
                       std::span<const std::int64_t> ids, bool read_bags) {
   require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids",

@@ -27,6 +27,15 @@ std::vector<std::vector<std::int64_t>> batches_by_length(
     std::span<const std::int64_t> lengths, std::int64_t batch_size,
     std::int64_t max_tokens = std::numeric_limits<std::int64_t>::max());
 
+/// The ids of a text, with the special tokens.
+using TextIds = std::span<const std::int32_t>;
+
+/// Calls `compute` with the batches_by_length of texts: their numbers,
+/// one for each sequence of the input.
+void for_each_batch(
+    const std::vector<TextIds>& texts, std::int64_t batch_size,
+    const std::function<void(const std::vector<std::size_t>&, const ModelInput&)>& compute);
+
 /// The batch of these samples with the given ids: Batch::sample_ids before choices. Features of
 /// bags stay f16 where all are; without `read_bags` they are left out.
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
-#include "train/objectives/text_batches.h"
 
 namespace nystrom {
 namespace {

@@ -6,10 +6,10 @@
 #include "core/base/interruption.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "data/tasks/task_loader.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/table_reader.h"
-#include "train/objectives/text_batches.h"
 
 namespace nystrom {
 namespace {
