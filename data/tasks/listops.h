@@ -4,17 +4,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 
 namespace nystrom {
-
-/// The value, 0 to 9, of an expression such as "[MAX 2 9 [MIN 4 7 ] 0 ]". Operators are [MIN, [MAX,
-/// [FIRST, [LAST, [SM (the sum modulo 10) and [MED. [MED is the median; for an even number of
-/// arguments it is the mean of the middle two, rounded down. White space separates symbols.
-/// Parentheses "(" and ")" show the tree and are ignored. Throws an InputError "word 5: …" for
-/// invalid expressions.
-int evaluate_listops(std::string_view source);
 
 /// The options of ListOpsGenerator.
 struct ListOpsOptions {
@@ -25,24 +17,23 @@ struct ListOpsOptions {
   std::int64_t seed = 0;
 };
 
-/// An expression and its value.
+/// An expression such as "( ( ( [MAX 2 ) 9 ) ] )" and its value, 0 to 9. Parentheses show the tree.
 struct ListOpsSample {
   std::string source;
   int target = 0;
 };
 
 /// Draws expressions from the distribution of Long Range Arena's script. A node above max_depth is
-/// a list with probability 1/4, else a digit. A list has one of the operators [MIN, [MAX, [MED, [SM
-/// and 2 to max_arguments arguments, all with equal probability. Expressions of other lengths and
-/// duplicates are discarded. The same options give the same samples.
+/// a list with probability 1/4, else a digit. A list has one of the operators [MIN, [MAX, [MED (the
+/// median, or the mean of the middle two, rounded down), [SM (the sum modulo 10) and 2 to
+/// max_arguments arguments, all with equal probability. Expressions of other lengths and duplicates
+/// are discarded. The same options give the same samples.
 class ListOpsGenerator {
  public:
   /// Throws an InputError for options that no expression satisfies.
   explicit ListOpsGenerator(const ListOpsOptions& options);
 
-  /// The next sample. Its target is computed during generation, and must equal evaluate_listops of
-  /// its source (Error otherwise). Throws an InputError when a million expressions in a row are
-  /// discarded.
+  /// The next sample. Throws an InputError when a million expressions in a row are discarded.
   ListOpsSample next();
 
  private:

@@ -5,7 +5,6 @@
 
 #include "core/base/utf8.h"
 #include "data/tasks/encoder.h"
-#include "data/tasks/listops.h"
 #include "tests/data/tasks/letter_tokenizer.h"
 #include "tests/fuzz/input_files.h"
 
@@ -38,15 +37,6 @@ TaskConfig task_of(unsigned char choice) {
   return resolve_task(task);
 }
 
-/// Any text may be passed to ListOps.
-void evaluate(const std::string& text) {
-  try {
-    const int value = evaluate_listops(text);
-    if (value < 0 || value > 9) std::abort();
-  } catch (const InputError&) {
-  }
-}
-
 void read(const TaskConfig& task, const std::string& file, std::size_t size, Labelled labelled) {
   const LetterTokenizer tokenizer;
   const TaskEncoder encoder(task, LabelSet({"0", "1", "O", "B-X"}), tokenizer, 300);
@@ -55,7 +45,6 @@ void read(const TaskConfig& task, const std::string& file, std::size_t size, Lab
   const auto use = [&](const Example& example) {
     if (!is_valid_utf8(example.text) || (example.pair && !is_valid_utf8(*example.pair)))
       std::abort();
-    evaluate(example.text);
     for (const EncodedSample& sample : encoder.encode(example, counts))
       if (sample.length() > 300 || sample.end < sample.start) std::abort();
   };

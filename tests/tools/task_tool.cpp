@@ -18,11 +18,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "data/tasks/listops.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tasks/task_statistics.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "tests/data/tasks/metric_cases.h"
+#include "tests/support/listops.h"
 
 namespace nystrom {
 namespace {
@@ -92,7 +92,7 @@ void listops(const Arguments& arguments) {
   SkippedRows skipped;
   for_each_example(task, task.train, Labelled::required, skipped, [&](const Example& example) {
     ++examples;
-    wrong += std::to_string(evaluate_listops(example.text)) != example.label;
+    wrong += std::to_string(testing::evaluate_listops(example.text)) != example.label;
   });
   fmt::print("{} examples, {} labels are not the value\n", examples, wrong);
 }
