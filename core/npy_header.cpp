@@ -1,5 +1,6 @@
 #include "core/npy_header.h"
 
+#include <algorithm>
 #include <charconv>
 #include <regex>
 #include <string>
@@ -9,6 +10,9 @@
 
 namespace nystrom {
 namespace {
+
+// Enough of a file's beginning to hold its header.
+constexpr std::int64_t max_npy_header = 4096;
 
 constexpr const char* remedy =
     "np.save(FILE, np.ascontiguousarray(ARRAY, dtype=np.float32)) writes one that is read";
@@ -24,9 +28,8 @@ std::vector<std::int64_t> numbers_in(std::string_view text) {
   return numbers;
 }
 
-}  // namespace
-
-NpyHeader parse_npy_header(std::string_view head) {
+/// The entry of an array in `head`, the beginning of its file.
+StoredTensor parse(std::string_view head) {
   require_input(head.size() > 12 && head.starts_with("\x93NUMPY"), "is no npy file");
   const int version = head[6];
   require_input(version >= 1 && version <= 3, "is npy format {}; formats 1 to 3 are read",
@@ -52,10 +55,31 @@ NpyHeader parse_npy_header(std::string_view head) {
   require_input(known && found[2] == "False",
                 "expected <f2, <f4 or <f8 in C order, got {} in {} order; {}", printable(type),
                 found[2] == "True" ? "Fortran" : "C", remedy);
-  return {type == "<f2"   ? DType::f16
-          : type == "<f4" ? DType::f32
-                          : DType::f64,
-          numbers_in(found[3].str()), static_cast<std::int64_t>(begin + length)};
+  StoredTensor array;
+  array.dtype = type == "<f2" ? DType::f16 : type == "<f4" ? DType::f32 : DType::f64;
+  array.shape = Shape(numbers_in(found[3].str()));
+  array.begin = static_cast<std::int64_t>(begin + length);
+  return array;
+}
+
+}  // namespace
+
+StoredTensor read_npy_header(const InputFile& file) {
+  StoredTensor array = parse(file.text(0, std::min(file.size(), max_npy_header)));
+  const std::int64_t room = file.size() - array.begin;
+  std::int64_t bytes = size_of(array.dtype);
+  bool overflow = false;
+  for (const std::int64_t size : array.shape)
+    overflow = overflow || __builtin_mul_overflow(bytes, size, &bytes);
+  require_input(!overflow && bytes <= room,
+                "{} numbers do not fit into its {} bytes: it is cut short", array.shape,
+                file.size());
+  require_input(bytes == room,
+                "{} bytes follow its {} numbers: np.save was called more than once; save one array "
+                "a file",
+                room - bytes, array.shape);
+  array.end = file.size();
+  return array;
 }
 
 }  // namespace nystrom

@@ -44,37 +44,19 @@ void set_shape(Place& place, const std::vector<std::int64_t>& shape, const std::
                 fmt::join(shape, ", "));
 }
 
-Place place_in_npy(const InputFile& file) {
-  const NpyHeader header = parse_npy_header(file.text(0, std::min(file.size(), max_npy_header)));
-  Place place;
-  set_shape(place, header.shape, "the array");
-  place.dtype = header.dtype;
-  place.offset = header.begin;
-  return place;
-}
-
-Place place_in_safetensors(const InputFile& file) {
-  const SafetensorsHeader header = read_safetensors_header(file);
+/// The features in a file with several tensors.
+StoredTensor features_in(const SafetensorsHeader& header) {
   std::vector<std::string> names;
   for (const StoredTensor& tensor : header.tensors) names.push_back(tensor.name);
   refuse_masks(names, true);
-  std::vector<const StoredTensor*> fitting;
-  for (const StoredTensor& tensor : header.tensors)
-    if (tensor.name == "features") fitting = {&tensor};
-  if (fitting.empty())
-    for (const StoredTensor& tensor : header.tensors)
-      if (tensor.shape.rank() >= 2) fitting.push_back(&tensor);
+  std::vector<StoredTensor> fitting;
+  for (const StoredTensor& tensor : header.tensors) {
+    if (tensor.name == "features") return tensor;
+    if (tensor.shape.rank() >= 2) fitting.push_back(tensor);
+  }
   require_input(fitting.size() == 1, "there is no tensor 'features'; the file holds {} others",
                 header.tensors.size());
-  const StoredTensor& tensor = *fitting[0];
-  Place place;
-  const std::string what = "tensor " + tensor.name;
-  set_shape(place, {tensor.shape.begin(), tensor.shape.end()}, what);
-  require_input(is_float(tensor.dtype), "{} is {}, expected F16, BF16, F32 or F64", what,
-                stored_name(tensor.dtype));
-  place.dtype = tensor.dtype;
-  place.offset = tensor.begin;
-  return place;
+  return fitting[0];
 }
 
 Place place_in_hdf5(const std::shared_ptr<const InputFile>& input) {
@@ -102,20 +84,18 @@ Place place_in(const std::shared_ptr<const InputFile>& file) {
   require_input(ending == ".npy" || ending == ".safetensors",
                 "{}: a bag of features is .h5, .hdf5, .npy or .safetensors; save it as one of them",
                 name);
-  const Place place = with_context(
-      name, [&] { return ending == ".npy" ? place_in_npy(*file) : place_in_safetensors(*file); });
-  // Divided: a product could overflow.
-  const std::int64_t numbers = (file->size() - place.offset) / size_of(place.dtype);
-  require_input(place.rows <= numbers / place.width,
-                "{}: [{}, {}] numbers do not fit into its {} bytes: it is cut short", name,
-                place.rows, place.width, file->size());
-  const std::int64_t behind =
-      file->size() - place.offset - place.rows * place.width * size_of(place.dtype);
-  require_input(ending != ".npy" || behind == 0,
-                "{}: {} bytes follow its [{}, {}] numbers: np.save was called more than once; save "
-                "one array a file",
-                name, behind, place.rows, place.width);
-  return place;
+  return with_context(name, [&] {
+    const StoredTensor tensor =
+        ending == ".npy" ? read_npy_header(*file) : features_in(read_safetensors_header(*file));
+    const std::string what = tensor.name.empty() ? "the array" : "tensor " + tensor.name;
+    Place place;
+    set_shape(place, {tensor.shape.begin(), tensor.shape.end()}, what);
+    require_input(is_float(tensor.dtype), "{} is {}, expected F16, BF16, F32 or F64", what,
+                  stored_name(tensor.dtype));
+    place.dtype = tensor.dtype;
+    place.offset = tensor.begin;
+    return place;
+  });
 }
 
 /// Throws an InputError for a number of the rows from `first` on that a model does not take.

@@ -27,54 +27,30 @@ void require_finite(const Tensor& vectors, const fs::path& path, std::int64_t fi
                 first_row + bad / width, otherwise);
 }
 
-/// Where the rows of a binary file lie.
-struct StoredRows {
-  VectorMatrix matrix;
-  std::int64_t begin = 0, bytes = 0;
-  std::string checksum{};  ///< empty if the file has none
-};
-
-StoredRows rows_of_npy(const InputFile& file) {
-  return with_context(printable_path(file.path()), [&] {
-    const NpyHeader header = parse_npy_header(file.text(0, std::min(file.size(), max_npy_header)));
-    require_input(header.shape.size() == 2, "the array is [{}], expected [rows, width]",
-                  fmt::join(header.shape, ", "));
-    return StoredRows{
-        {header.shape[0], header.shape[1], header.dtype}, header.begin, file.size() - header.begin};
-  });
-}
-
-StoredRows rows_of_safetensors(const InputFile& file) {
-  const std::string name = printable_path(file.path());
-  return with_context(name, [&] {
+/// The vectors in a binary file, [rows, width].
+StoredTensor vectors_in(const InputFile& file) {
+  StoredTensor vectors;
+  if (vector_format_of(file.path()) == VectorFormat::npy) {
+    vectors = read_npy_header(file);
+  } else {
     const SafetensorsHeader header = read_safetensors_header(file);
-    for (const StoredTensor& tensor : header.tensors) {
-      if (tensor.name != vectors_tensor) continue;
-      const std::string what = fmt::format("tensor {}", vectors_tensor);
-      require_input(is_float(tensor.dtype), "{} is {}; expected F16, BF16, F32 or F64", what,
-                    stored_name(tensor.dtype));
-      require_input(tensor.shape.rank() == 2, "{} is {}; expected [rows, width]", what,
-                    tensor.shape);
-      return StoredRows{{tensor.shape[0], tensor.shape[1], tensor.dtype},
-                        tensor.begin,
-                        tensor.bytes(),
-                        tensor.checksum};
-    }
-    throw InputError(fmt::format("has no tensor {}", vectors_tensor));
-  });
+    const auto found = std::ranges::find(header.tensors, vectors_tensor, &StoredTensor::name);
+    require_input(found != header.tensors.end(), "has no tensor {}", vectors_tensor);
+    vectors = *found;
+  }
+  const std::string what = vectors.name.empty() ? "the array" : "tensor " + vectors.name;
+  require_input(is_float(vectors.dtype), "{} is {}; expected F16, BF16, F32 or F64", what,
+                stored_name(vectors.dtype));
+  require_input(vectors.shape.rank() == 2, "{} is {}, expected [rows, width]", what, vectors.shape);
+  require_input(vectors.bytes() > 0, "there are no vectors in it");
+  return vectors;
 }
 
-/// The bytes of the file must be those of the matrix.
-void read_binary(const InputFile& file, const StoredRows& stored, std::int64_t rows_at_once,
+void read_binary(const InputFile& file, std::int64_t rows_at_once,
                  const std::function<void(VectorBlock&&)>& use) {
-  const VectorMatrix& matrix = stored.matrix;
   const std::string name = printable_path(file.path());
-  require_input(matrix.rows > 0 && matrix.width > 0, "{}: there are no vectors in it", name);
-  // Divided: a hostile header's product could overflow.
-  require_input(
-      stored.bytes % matrix.row_bytes() == 0 && stored.bytes / matrix.row_bytes() == matrix.rows,
-      "{}: its {} bytes are not {} vectors of {} numbers", name, stored.bytes, matrix.rows,
-      matrix.width);
+  const StoredTensor stored = with_context(name, [&] { return vectors_in(file); });
+  const VectorMatrix matrix{stored.shape[0], stored.shape[1], stored.dtype};
   Checksum checksum;
   for (std::int64_t first = 0; first < matrix.rows; first += rows_at_once) {
     const std::int64_t rows = std::min(rows_at_once, matrix.rows - first);
@@ -154,9 +130,7 @@ void read_lines(const fs::path& path, std::int64_t rows_at_once,
 void read_vectors(const fs::path& path, std::int64_t rows,
                   const std::function<void(VectorBlock&&)>& use) {
   if (table_format_of(path) == TableFormat::jsonl) return read_lines(path, rows, use);
-  const bool npy = vector_format_of(path) == VectorFormat::npy;
-  const InputFile file = InputFile::open(path);
-  read_binary(file, npy ? rows_of_npy(file) : rows_of_safetensors(file), rows, use);
+  read_binary(InputFile::open(path), rows, use);
 }
 
 bool holds_vectors(const fs::path& path) {

@@ -192,11 +192,14 @@ TEST_F(VectorFileTest, DamageIsRefused) {
   const std::string name = (folder_ / "bad.npy").string();
   EXPECT_EQ(problem("bad.npy", "NUMPY"), name + ": is no npy file");
   EXPECT_EQ(problem("bad.npy", npy.substr(0, npy.size() - 1)),
-            name + ": its 59 bytes are not 5 vectors of 3 numbers");
+            fmt::format("{}: [5, 3] numbers do not fit into its {} bytes: it is cut short", name,
+                        npy.size() - 1));
   std::string huge = npy;
   huge.replace(huge.find("(5, 3), }"), 30, "(999999999999, 999999999), }  ");
   EXPECT_EQ(problem("bad.npy", huge),
-            name + ": its 60 bytes are not 999999999999 vectors of 999999999 numbers");
+            fmt::format("{}: [999999999999, 999999999] numbers do not fit into its {} bytes: it is "
+                        "cut short",
+                        name, huge.size()));
   // A shape of digits alone has one reading; tried in every way, it would take forever.
   std::string digits = npy;
   digits.replace(digits.find("5, 3), }"), 40, std::string(40, '0'));
