@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t max_metrics = 200, max_warnings = 50, log_lines = 30;
+constexpr std::size_t max_metrics = 1000, max_warnings = 50, log_lines = 30;
 constexpr std::string_view baseline = "validation_baseline";
 
 /// The number after `word` in `line`.
@@ -36,20 +36,17 @@ std::optional<std::int64_t> number_behind(std::string_view line, std::string_vie
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// Adds one line of metrics.jsonl, completely or not at all. Throws an InputError for a malformed
-/// line.
+/// Adds one line of metrics.jsonl, completely or not at all; only names beyond max_metrics get no
+/// curve. Throws an InputError for a malformed line.
 void add_record(RunHistory& run, const std::string& line, const std::string& source) {
   const nlohmann::json json = parse_json(line, source);
   require_input(json.is_object() && json.contains("step"), "{}: has no step", source);
   const std::int64_t step = json_count(json["step"], source + ": step");
   require_input(step >= run.steps, "{}: step {} follows step {}", source, step, run.steps);
   EvaluationRecord evaluation{step, {}};
-  for (const auto& [name, value] : json.items()) {
+  for (const auto& [name, value] : json.items())
     require_input(value.is_number() || value.is_null(), "{}: {} is no number", source,
                   printable(name, 60));
-    require_input(run.curves.contains(name) || run.curves.size() < max_metrics,
-                  "{}: more than {} metrics", source, max_metrics);
-  }
   for (const auto& [name, value] : json.items()) {
     if (name == "step") continue;
     const double number = number_or_nan(value);
@@ -57,11 +54,17 @@ void add_record(RunHistory& run, const std::string& line, const std::string& sou
       if (std::isfinite(number)) run.baseline = number;
       continue;
     }
+    if (name.starts_with(validation_prefix))
+      evaluation.metrics[name.substr(validation_prefix.size())] = number;
+    if (run.curves.size() >= max_metrics && !run.curves.contains(name)) {
+      if (run.notes.empty())
+        run.notes.push_back(fmt::format(
+            "metrics.jsonl has more than {} metrics; the others have no chart", max_metrics));
+      continue;
+    }
     ChartSeries& curve = run.curves[name];
     curve.x.push_back(static_cast<double>(step));
     curve.y.push_back(number);
-    if (name.starts_with(validation_prefix))
-      evaluation.metrics[name.substr(validation_prefix.size())] = number;
   }
   if (!evaluation.metrics.empty()) run.evaluations.push_back(std::move(evaluation));
   run.steps = step;

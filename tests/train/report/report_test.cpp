@@ -45,6 +45,22 @@ TEST(RunHistory, NotesWhatIsDamaged) {
       << run.notes[0];
 }
 
+/// Each layer has four metrics. The names beyond the limit have no curve, and all lines are read.
+TEST(RunHistory, ReadsTheRunOfADeepModel) {
+  for (const int layers : {60, 300}) {
+    const TemporaryFolder folder;
+    std::string deep = records;
+    for (int layer = 0; layer < 4 * layers; ++layer)
+      deep += fmt::format("{{\"step\":4,\"layer_{}_error\":1.0}}\n", layer);
+    const RunHistory run = read_run_history(
+        write_run(folder, "run", deep + "{\"step\":5,\"loss\":3,\"validation_loss\":3.5}\n"));
+    EXPECT_EQ(run.steps, 5);
+    EXPECT_EQ(run.best()->step, 5);
+    EXPECT_EQ(run.curves.at("loss").y.back(), 3);
+    EXPECT_EQ(run.notes.size(), layers == 60 ? 0U : 1U);
+  }
+}
+
 TEST(RunHistory, NotesAStepThatIsTooLarge) {
   const TemporaryFolder folder;
   const RunHistory run = read_run_history(
