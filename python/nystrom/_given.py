@@ -193,9 +193,9 @@ class GivenData:
         if number == 0:
             return file
         other = Path(file).with_name(f"rows-{number}.jsonl")
-        part = other.with_suffix(f".tmp-{secrets.token_hex(8)}")
+        part = f"{other}.tmp-{secrets.token_hex(8)}"
         shutil.copyfile(file, part)
-        part.replace(other)
+        os.replace(part, other)
         self._written.add(str(other))
         return str(other)
 

@@ -1020,7 +1020,7 @@ def test_files_that_name_classes_otherwise_are_refused(task, tmp_path):
         nystrom.finetune(task, train=str(tmp_path / "*.parquet"), validation=ROWS)
 
 
-def test_equal_parquet_files_count_each(task, tmp_path, capsys, parquet):
+def test_equal_parquet_files_count_each(task, tmp_path, capsys, parquet, program):
     for name in ("one/a", "two/a"):
         (tmp_path / name).parent.mkdir()
         parquet.write_table(arrow_table(), tmp_path / f"{name}.parquet")
@@ -1028,6 +1028,9 @@ def test_equal_parquet_files_count_each(task, tmp_path, capsys, parquet):
     for train in (files, tmp_path / "*/a.parquet"):
         nystrom.finetune(task, train=train, validation=ROWS, overwrite=True)
         assert "training: 120 examples" in capsys.readouterr().err
+    # A copy belongs to its entry.
+    cache = task["data"]["cache"]
+    assert program.run("cache", cache).count("rows-") == len(list(Path(cache).glob("rows-*")))
     nystrom.finetune(task, train=files[::2], validation=ROWS, overwrite=True)
     assert "training: 60 examples" in capsys.readouterr().err
 

@@ -33,7 +33,7 @@ bool is_own_file(const fs::path& file) {
   const std::string ending = fs::path(own).extension().string();
   return own == "tokenizer.json" || own == "tokenizer_config.json" || own == tokenizer_key_file ||
          own == "index.json" || (own.starts_with("tokens-") && ending == ".h5") ||
-         own == "rows.jsonl";
+         own == "rows.jsonl" || (own.starts_with("rows-") && ending == ".jsonl");
 }
 
 /// The bytes of a folder that holds own files alone, directly or in folders; nothing for others.

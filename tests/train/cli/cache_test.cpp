@@ -67,6 +67,14 @@ TEST_F(CacheTest, TheCommandTellsAndPrunes) {
   EXPECT_EQ(names_in(folder_.path()), with_others({}));
 }
 
+/// Equal rows that one call gives twice are files of their own, since a run reads a file once.
+TEST_F(CacheTest, PrunesRowsThatWereGivenTwice) {
+  for (const char* name : {"rows.jsonl", "rows-1.jsonl", "rows-2.jsonl.tmp-0123456789abcdef"})
+    write_bytes(folder_ / "rows-0123456789abcdef" / name, "{}\n");
+  EXPECT_EQ(prune_cache(folder_.path()).size(), 4u);
+  EXPECT_EQ(names_in(folder_.path()), with_others({}));
+}
+
 TEST_F(CacheTest, ANameThatIsNoUtf8IsEscapedInJson) {
   fs::create_directory(folder_ / "caf\xe9");
   const auto json = nlohmann::json::parse(run("cache 'caf\xe9' --json").out);
