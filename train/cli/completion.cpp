@@ -1,181 +1,109 @@
-#include "train/cli/help.h"
-
 #include <algorithm>
 
 #include "core/check.h"
+#include "train/cli/help.h"
 #include "train/config/config_docs.h"
 
 namespace nystrom {
 namespace {
 
-/// All names of an option with their dashes: "-h", "--help".
-std::vector<std::string> names_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  return names;
-}
+// The scripts ask the program for words: nystrom --complete WORD … CURRENT. Without any they offer
+// files.
 
-/// The completions of one command.
-struct CommandWords {
-  std::vector<std::string> options;
-  std::vector<std::string> valued;  ///< options that take a value
-  std::string choices;  ///< branches of a case over "command option", for options with fixed words
-  std::string arguments;  ///< permitted words of the command's argument
-};
-
-/// Adds the options of `command` to `found`. `first` is the first word of the command line.
-void add_words(CommandWords& found, const CLI::App& command, const std::string& first) {
-  for (const CLI::Option* option : command.get_options()) {
-    const std::vector<std::string> names = names_of(*option);
-    const std::string words = permitted_words(*option, ' ');
-    if (names.empty() && !words.empty()) found.arguments = words;
-    for (const std::string& name : names) {
-      if (std::ranges::find(found.options, name) != found.options.end()) continue;
-      found.options.push_back(name);
-      if (option->get_items_expected_max() > 0) found.valued.push_back(name);
-      if (!words.empty())
-        found.choices += fmt::format("    '{} {}') words='{}' ;;\n", first, name, words);
-    }
-  }
-}
-
-/// The completions of a command. If it has subcommands, their names are its arguments, and their
-/// options are included.
-CommandWords words_of(const CLI::App& command) {
-  CommandWords found;
-  add_words(found, command, command.get_name());
-  for (const CLI::App* inner : command.get_subcommands({})) {
-    add_words(found, *inner, command.get_name());
-    found.arguments += (found.arguments.empty() ? "" : " ") + inner->get_name();
-  }
-  return found;
-}
-
-/// The options of a run, each followed by `end`.
-std::string keys_with(const std::string& end) {
-  std::string keys;
-  for (const std::string& path : option_paths()) keys += (keys.empty() ? "" : " ") + path + end;
-  return keys;
-}
-
-std::string bash_completion(const CLI::App& app) {
-  std::vector<std::string> first_words;
-  CommandWords top;
-  add_words(top, app, "");
-  std::string choices, options;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    const CommandWords words = words_of(*command);
-    first_words.push_back(command->get_name());
-    choices += words.choices;
-    options +=
-        fmt::format("    {}) options='{}' valued='{}' arguments='{}' ;;\n", command->get_name(),
-                    fmt::join(words.options, " "), fmt::join(words.valued, " "), words.arguments);
-  }
-  for (const std::string& option : top.options) first_words.push_back(option);
-  // bash treats "=" as a separate word. Without words, `complete -o default` offers files.
-  return fmt::format(
-      R"(# Completion of nystrom in bash. Put into ~/.bashrc: source <(nystrom --completion bash)
-_nystrom() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
-  local command=${{COMP_WORDS[1]}} words='' options='' valued='' arguments=''
-  if [[ $previous == '=' ]]; then previous=${{COMP_WORDS[COMP_CWORD - 2]}}; fi
+// bash makes "=" a word of its own.
+constexpr std::string_view bash_completion =
+    R"(# Completion of nystrom in bash. Put into ~/.bashrc: source <(nystrom --completion bash)
+_nystrom() {
+  local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]/#\~/$HOME}
   if [[ $current == '=' ]]; then current=''; fi
-  case $command in
-{options}  esac
-  case "$command $previous" in
-{choices}    '--completion --completion') words='{shells}' ;;
-    'config --explain') words='{keys}' ;;
-    *' --set' | *' --grid')
-      words='{assignments}'
-      compopt -o nospace 2> /dev/null
-      ;;
-    *)
-      if ((COMP_CWORD == 1)); then words='{first_words}'
-      elif [[ " $valued " == *" $previous "* ]]; then words=''
-      elif [[ $current == -* ]]; then words=$options
-      else words=$arguments
-      fi
-      ;;
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-}}
-complete -o default -F _nystrom nystrom
-)",
-      fmt::arg("first_words", fmt::join(first_words, " ")), fmt::arg("choices", choices),
-      fmt::arg("options", options), fmt::arg("shells", fmt::join(completion_shells, " ")),
-      fmt::arg("keys", keys_with("")), fmt::arg("assignments", keys_with("=")));
+  COMPREPLY=($("$program" --complete "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}" "$current" \
+    2> /dev/null | cut -f1))
+  if [[ ${COMPREPLY[0]-} == *= ]]; then compopt -o nospace 2> /dev/null; fi
 }
+complete -o default -F _nystrom nystrom
+)";
 
 /// The script of bash, through zsh's own translation. As a file _nystrom in zsh's function path it
 /// is loaded by the first completion, which it then has to answer.
-std::string zsh_completion(const CLI::App& app) {
-  return "#compdef nystrom\n"
-         "# Completion of nystrom in zsh. Put into ~/.zshrc: source <(nystrom --completion zsh)\n"
-         "(( $+functions[compdef] )) || { autoload -U +X compinit && compinit -C }\n"
-         "autoload -U +X bashcompinit && bashcompinit\n" +
-         bash_completion(app) +
-         "[[ $funcstack[1] != _nystrom ]] || _bash_complete -o default -F _nystrom\n";
+constexpr std::string_view zsh_completion = R"(#compdef nystrom
+# Completion of nystrom in zsh. Put into ~/.zshrc: source <(nystrom --completion zsh)
+(( $+functions[compdef] )) || {{ autoload -U +X compinit && compinit -C }}
+autoload -U +X bashcompinit && bashcompinit
+{}[[ $funcstack[1] != _nystrom ]] || _bash_complete -o default -F _nystrom
+)";
+
+constexpr std::string_view fish_completion =
+    R"(# Completion of nystrom in fish. Put into config.fish: nystrom --completion fish | source
+function __nystrom_complete
+  set -l words (commandline -opc)
+  set -l program (string replace -r '^~/' "$HOME/" -- $words[1])
+  set -e words[1]
+  set -l found ($program --complete $words (commandline -ct) 2> /dev/null)
+  if set -q found[1]
+    printf '%s\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c nystrom -f -a '(__nystrom_complete)'
+)";
+
+/// The words that may follow an option; none where they are free.
+std::vector<std::string> values_of(const CLI::Option& option, const std::string& name) {
+  std::vector<std::string> words = CLI::detail::split(permitted_words(option, ' '), ' ');
+  if (name == "--set" || name == "--grid" || name == "--explain") words = option_paths();
+  if (name == "--set" || name == "--grid")
+    for (std::string& word : words) word += '=';
+  return words;
 }
 
-/// Words in single quotes of fish.
-std::string fish_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "'";
-}
-
-/// A line for each option of `command`, under `condition`.
-std::string fish_options(const CLI::App& command, const std::string& condition) {
-  std::string lines;
+/// The words that may stand where no value of an option is due.
+std::vector<std::string> words_of(const CLI::App& command, bool options) {
+  std::vector<std::string> words;
+  if (!options)
+    for (const CLI::App* inner : command.get_subcommands({}))
+      words.push_back(inner->get_name() + "\t" + inner->get_description());
   for (const CLI::Option* option : command.get_options()) {
-    std::string words = permitted_words(*option, ' ');
-    if (option->get_lnames().empty() && words.empty()) continue;
-    std::string line = "complete -c nystrom -n " + fish_quoted(condition);
-    for (const std::string& name : option->get_snames()) line += " -s " + name;
-    for (const std::string& name : option->get_lnames()) {
-      line += " -l " + name;
-      if (name == "set" || name == "grid") words = keys_with("=");
-      if (name == "explain") words = keys_with("");
-      if (name == "completion") words = fmt::format("{}", fmt::join(completion_shells, " "));
-    }
-    if (!words.empty())
-      line += (option->get_lnames().empty() ? " -f -a " : " -x -a ") + fish_quoted(words);
-    else if (option->get_items_expected_max() > 0)
-      line += " -r";
-    lines += line + " -d " + fish_quoted(option->get_description()) + "\n";
+    if (option->get_group().empty()) continue;
+    if (!options && option->get_positional())
+      for (const std::string& word : values_of(*option, "")) words.push_back(word);
+    for (const std::string& name : option->get_snames())
+      if (options) words.push_back("-" + name + "\t" + option->get_description());
+    for (const std::string& name : option->get_lnames())
+      if (options) words.push_back("--" + name + "\t" + option->get_description());
   }
-  return lines;
-}
-
-std::string fish_completion(const CLI::App& app) {
-  std::string script =
-      "# Completion of nystrom in fish. Put into config.fish: nystrom --completion fish | "
-      "source\n" +
-      fish_options(app, "__fish_use_subcommand");
-  for (const CLI::App* command : app.get_subcommands({})) {
-    const std::string& name = command->get_name();
-    const std::string inside = "__fish_seen_subcommand_from " + name;
-    script += fmt::format("complete -c nystrom -f -n __fish_use_subcommand -a {} -d {}\n", name,
-                          fish_quoted(command->get_description()));
-    script += fish_options(*command, inside);
-    for (const CLI::App* inner : command->get_subcommands({})) {
-      script += fmt::format("complete -c nystrom -f -n {} -a {} -d {}\n", fish_quoted(inside),
-                            inner->get_name(), fish_quoted(inner->get_description()));
-      script += fish_options(*inner, "__fish_seen_subcommand_from " + inner->get_name());
-    }
-  }
-  return script;
+  return words;
 }
 
 }  // namespace
 
-std::string completion(const CLI::App& app, const std::string& shell) {
-  if (shell == "zsh") return zsh_completion(app);
-  return shell == "fish" ? fish_completion(app) : bash_completion(app);
+std::vector<std::string> candidates(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  std::string name;  // the word before the cursor
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] == "=") continue;
+    const auto inner = command->get_subcommands(
+        [&](const CLI::App* each) { return each->get_name() == words[i]; });
+    if (!inner.empty()) command = inner.front();
+    name = words[i];
+  }
+  const std::string current = words.empty() ? "" : words.back();
+  // "--dtype=" of "--dtype=f", which zsh and fish leave in one word.
+  const std::string assigned =
+      current.starts_with('-') ? current.substr(0, current.find('=') + 1) : "";
+  if (!assigned.empty()) name = assigned.substr(0, assigned.size() - 1);
+  const CLI::Option* option = name.starts_with('-') ? command->get_option_no_throw(name) : nullptr;
+  const bool value = option && option->get_items_expected_max() > 0;
+  std::vector<std::string> found =
+      value ? values_of(*option, name) : words_of(*command, current.starts_with('-'));
+  for (std::string& word : found) word.insert(0, value ? assigned : "");
+  std::erase_if(found, [&](const std::string& word) { return !word.starts_with(current); });
+  return found;
+}
+
+std::string completion(const std::string& shell) {
+  if (shell == "zsh") return fmt::format(zsh_completion, bash_completion);
+  return std::string(shell == "fish" ? fish_completion : bash_completion);
 }
 
 }  // namespace nystrom

@@ -25,10 +25,14 @@ std::string man_page(const CLI::App& app);
 inline const std::vector<std::string> completion_shells = {"bash", "zsh", "fish"};
 
 /// A script for `source <(nystrom --completion bash)` (zsh the same) or `nystrom --completion fish
-/// | source`. It completes commands, their options, values from a fixed set of words, and the
-/// options of a run behind --set, --grid and --explain. Everything else completes to file names.
-/// `shell` is one of completion_shells.
-std::string completion(const CLI::App& app, const std::string& shell);
+/// | source`. `shell` is one of completion_shells.
+std::string completion(const std::string& shell);
+
+/// The words that may complete the last of `words`, which stand behind the program's name:
+/// commands, their options, values from a fixed set of words, and the options of a run behind
+/// --set, --grid and --explain. Commands and options have a tab and their description behind them.
+/// Empty where files are due.
+std::vector<std::string> candidates(const CLI::App& app, const std::vector<std::string>& words);
 
 /// Four lines: the version; the commit of the sources, with "-dirty" if they were changed, or
 /// "unknown" outside a repository; the vector level in use here; and whether this build has CUDA

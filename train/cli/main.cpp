@@ -182,11 +182,11 @@ void end_with_parent() {
 
 /// Declares --completion, which prints the script and ends the program, like --version.
 void add_completion_option(CLI::App& app) {
-  const auto print = [&app](const std::string& shell) {
+  const auto print = [](const std::string& shell) {
     require_input(std::ranges::find(completion_shells, shell) != completion_shells.end(),
                   "--completion {}: unknown shell; expected {}", printable(shell, 40),
                   fmt::join(completion_shells, ", "));
-    fmt::print("{}", completion(app, shell));
+    fmt::print("{}", completion(shell));
     throw CLI::Success();
   };
   app.add_option_function<std::string>("--completion", print,
@@ -285,6 +285,11 @@ int run(int argc, char** argv) {
       add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
       add_report_command(app),   add_cache_command(app)};
   correct_options(app);
+  if (argc > 1 && argv[1] == std::string_view("--complete")) {  // asked by the scripts of shells
+    for (const std::string& word : candidates(app, {argv + 2, argv + argc}))
+      fmt::print("{}\n", word);
+    return done;
+  }
   check_command(app, commands, argc, argv);
   read_piped_inputs({argv, argv + argc});
   try {
