@@ -69,8 +69,6 @@ struct MatricesOptions : StudyOptions {
 };
 
 void run_matrices(const MatricesOptions& options, Device, Log& log) {
-  options.common.refuse_overrides("approximation matrices",
-                                  "approximation matrices has no configuration");
   require_distinct("--landmarks", names_of(options.study.landmarks));
   require_distinct("--inverse", names_of(options.study.inverses));
   run_study(options, "matrices",
@@ -158,7 +156,6 @@ struct CostOptions : StudyOptions {
 };
 
 void run_cost(const CostOptions& options, Device device, Log& log) {
-  options.common.refuse_overrides("approximation cost", "approximation cost has no configuration");
   require_distinct("--kinds", names_of(options.study.kinds));
   CostStudyOptions study = options.study;
   study.device = device;

@@ -28,8 +28,6 @@ std::string time_text(std::filesystem::file_time_type time) {
 }
 
 void run(const CacheOptions& options, Device, Log&) {
-  options.common.refuse_overrides("cache",
-                                  "name the folder instead, as in nystrom cache runs/cache");
   const std::vector<CacheEntry> entries =
       options.prune ? prune_cache(options.folder) : cache_entries(options.folder);
   std::int64_t bytes = 0;

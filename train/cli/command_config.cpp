@@ -14,8 +14,6 @@ struct ConfigOptions {
 };
 
 void run(const ConfigOptions& options, Device, Log&) {
-  require_input(options.common.overrides.empty(),
-                "config prints recipes as they are; give --set to the command that reads the file");
   const int asked = !options.recipe.empty() + !options.explain.empty() + options.list +
                     options.schema + options.markdown;
   require_input(asked == 1,

@@ -13,7 +13,6 @@ struct DoctorOptions {
 };
 
 void run(const DoctorOptions& options, Device, Log&) {
-  options.common.refuse_overrides("doctor", "doctor looks at the machine and has no configuration");
   nlohmann::ordered_json object;
   for (const auto& findings : {examine_machine(), examine_gpus(), examine_libraries()}) {
     for (const Finding& finding : findings) {

@@ -411,27 +411,12 @@ void require_one_subject(const EvaluateOptions& options) {
       "{} are given; --text and --minimal-pairs are for masked language models, --file for "
       "tasks, --retrieval, --pairs and --classify for vectors; give one of them",
       fmt::join(given, " and "));
-  require_input(given[0] == "--file" || !options.config,
-                "--config says how files of a task are read; with {} leave it out", given[0]);
-  require_input(given[0] == "--file" || !options.document,
-                "--document says how --file is read; with {} leave it out", given[0]);
-  const MinimalPair usual = EvaluateOptions().columns;
-  require_input(given[0] == "--minimal-pairs" ||
-                    (options.columns.good == usual.good && options.columns.bad == usual.bad),
-                "--good and --bad are for --minimal-pairs; with {} leave them out", given[0]);
   require_input(options.columns.good != options.columns.bad,
                 "--good and --bad are both '{}'; name the columns of two sentences",
                 printable(options.columns.good, 80));
-  require_input(given[0] == "--retrieval" || !options.split,
-                "--split is for --retrieval; with {} leave it out", given[0]);
   require_input(options.measures_vectors() || !options.vectors.dimensions,
                 "--dimensions is for --retrieval, --pairs and --classify; with {} leave it out",
                 given[0]);
-  const bool classifies = given[0] == "--classify";
-  require_input(classifies || options.test.empty(),
-                "--test is for --classify; with {} leave it out", given[0]);
-  require_input(!classifies || !options.test.empty(),
-                "--classify names the files to train on; give those to measure by --test");
 }
 
 void run(EvaluateOptions options, Communicator& communicator, Device device) {
@@ -526,26 +511,38 @@ Command add_evaluate_command(CLI::App& app) {
                       "Lines: the accuracy of the model's pseudo-log-likelihoods");
   command
       ->add_option("--good", options->columns.good, "--minimal-pairs: key of acceptable sentences")
+      ->needs("--minimal-pairs")
       ->capture_default_str();
   command
       ->add_option("--bad", options->columns.bad, "--minimal-pairs: key of unacceptable sentences")
+      ->needs("--minimal-pairs")
       ->capture_default_str();
   command->add_option("--retrieval", options->retrieval,
                       "folder in BEIR's form: queries.jsonl, corpus.jsonl, qrels/*.tsv");
-  command->add_option("--split", options->split,
-                      "--retrieval: the file of qrels, without .tsv; default: test");
+  command
+      ->add_option("--split", options->split,
+                   "--retrieval: the file of qrels, without .tsv; default: test")
+      ->needs("--retrieval");
   command->add_option("--pairs", options->pairs,
                       "files of pairs of texts with scores: paths and patterns");
-  command->add_option("--classify", options->classify,
-                      "files of labelled texts, to whose vectors a logistic regression is fitted");
-  command->add_option("--test", options->test,
-                      "--classify: files of labelled texts that the regression is measured on");
+  auto* classify = command->add_option(
+      "--classify", options->classify,
+      "files of labelled texts, to whose vectors a logistic regression is fitted");
+  auto* test =
+      command->add_option("--test", options->test,
+                          "--classify: files of labelled texts that the regression is measured on");
+  test->needs(classify);
+  classify->needs(test);
   options->vectors.add_dimensions_to(*command);
-  command->add_option("--config", options->config,
-                      "YAML file whose task section describes the files; default: the model's own");
-  command->add_flag("--document", options->document,
-                    "--file names folders with a subfolder for each label, and a document in each "
-                    "file; default: as in training");
+  command
+      ->add_option("--config", options->config,
+                   "YAML file whose task section describes the files; default: the model's own")
+      ->needs("--file");
+  command
+      ->add_flag("--document", options->document,
+                 "--file names folders with a subfolder for each label, and a document in each "
+                 "file; default: as in training")
+      ->needs("--file");
   add_number(*command, "--batch", options->batch, "sequences computed at once", 1, 1 << 16);
   add_choice(*command, "--dtype", options->dtype, dtype_help, dtype_names);
   options->common.add_to(*command, {.json = "one JSON object"});

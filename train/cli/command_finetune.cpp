@@ -35,8 +35,6 @@ void run_once(const FinetuneOptions& options, Log& log, Device device, Communica
 
 void run(const FinetuneOptions& options, Communicator& communicator, Device device, Log& log) {
   std::signal(SIGPIPE, SIG_IGN);  // where the reader of the messages ends, the run does not
-  require_input(!options.seeds || !options.folds,
-                "--seeds and --folds both repeat a run; with --folds all set another seed");
   if (!options.seeds && !options.folds && options.grid.empty())
     return run_once(options, log, device, communicator);
   SweepOptions sweep;
@@ -68,7 +66,8 @@ Command add_finetune_command(CLI::App& app) {
       ->add_option("--folds", options->folds,
                    "all, for tables of feature files: a run for each fold of task.folds or "
                    "task.splits, and a table of their metrics on the test parts")
-      ->check(CLI::IsMember({"all"}));
+      ->check(CLI::IsMember({"all"}))
+      ->excludes("--seeds");
   command
       ->add_option("--grid", options->grid,
                    "option=value,value: a run for each value; several make the product")

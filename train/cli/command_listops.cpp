@@ -19,7 +19,6 @@ struct ListOpsCommand {
 };
 
 void run(const ListOpsCommand& options, Device, Log& log) {
-  require_input(options.common.overrides.empty(), "--set: nystrom listops reads no configuration");
   ListOpsGenerator generator(options.listops);
   const EndAtSignals stop("stopped; nothing was kept");
   NewFolder folder(require_empty_target(options.folder));

@@ -53,7 +53,6 @@ std::string page_of_runs(const ReportCommand& options) {
 }
 
 void run(const ReportCommand& options, Device device, Log& log) {
-  options.common.refuse_overrides("report", "a report shows the settings of a run");
   const fs::path first = options.runs[0];
   const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") &&
                                                      fs::exists(first / "summary.json");

@@ -25,21 +25,19 @@ struct CommonUse {
   const char* json = nullptr;  ///< what --json prints, "one JSON object"; null: there is no --json
 };
 
-/// The options that every command has.
+/// The options that commands have in common.
 struct CommonOptions {
   std::vector<std::string> overrides;  ///< --set key=value
   std::string device = "cpu";
   int threads = 0;  ///< 0: one per core
   bool quiet = false, json = false;
 
-  /// Declares the options. Those without a `use` are not in the help.
+  /// Declares the options; --set and --json only if they have a `use`. Scripts give --device and
+  /// --threads to every command, and where they have no use they are not in the help.
   void add_to(CLI::App& app, const CommonUse& use = {});
   /// Sets the number of CPU threads and returns the device to compute on. `--device cuda` without a
   /// number selects GPU `gpu`. Throws an InputError if the device cannot be used.
   Device apply(int gpu = 0) const;
-  /// Throws an InputError if there are overrides, for a command that reads no configuration. `why`
-  /// is the reason in the message.
-  void refuse_overrides(const std::string& command, const std::string& why) const;
 };
 
 // ---- Declaring options -------------------------------------------------------------------------

@@ -31,10 +31,10 @@ namespace nystrom {
 void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
   const auto group = [](bool shown) { return shown ? "Options" : ""; };
   if (use.json) app.add_flag("--json", json, std::string("print ") + use.json);
-  app.add_option("--set", overrides, "override an option: --set model.hidden_dropout_prob=0")
-      ->allow_extra_args(false)
-      ->transform(full_override)
-      ->group(group(use.set));
+  if (use.set)
+    app.add_option("--set", overrides, "override an option: --set model.hidden_dropout_prob=0")
+        ->allow_extra_args(false)
+        ->transform(full_override);
   app.add_option("--device", device, "cpu, cuda or cuda:N")
       ->capture_default_str()
       ->group(group(use.device));
@@ -49,12 +49,6 @@ Device CommonOptions::apply(int default_gpu) const {
   if (threads > 0) set_num_threads(threads);
   return with_context("--device " + printable(device),
                       [&] { return device_called(device, default_gpu); });
-}
-
-void CommonOptions::refuse_overrides(const std::string& command, const std::string& why) const {
-  if (overrides.empty()) return;
-  throw InputError(fmt::format("--set {}: {}; see nystrom {} --help", printable(overrides[0], 80),
-                               why, command));
 }
 
 void add_model_to(CLI::App& command, std::string& model) {

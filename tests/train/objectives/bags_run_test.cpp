@@ -130,7 +130,7 @@ TEST_F(BagsRun, KilledRunsEndInTheSameBits) {
 
 TEST_F(BagsRun, RefusesWhatWouldBeWrong) {
   configure("token");
-  expect_says(refusal("finetune run.yaml --seeds 2 --folds all"), "--seeds and --folds");
+  expect_says(refusal("finetune run.yaml --seeds 2 --folds all"), "--seeds excludes --folds");
   expect_says(
       refusal(
           "finetune run.yaml --folds all --set task.folds=null --set task.validation=[slides.csv]"),

@@ -166,14 +166,17 @@ TEST_F(EmbedCommandTest, WrongInputsAreRefused) {
        "models, --file for tasks, "
        "--retrieval, --pairs and --classify for vectors; give one of them"},
       {"evaluate model --text a --split dev",
-       "--split is for --retrieval; with --text leave it out"},
+       "--split requires --retrieval; see nystrom evaluate --help"},
       {"evaluate model --text a --document",
-       "--document says how --file is read; with --text leave it out"},
+       "--document requires --file; see nystrom evaluate --help"},
       {"evaluate model --text a --dimensions 3",
        "--dimensions is for --retrieval, --pairs and --classify; with --text leave it out"},
       {"evaluate model --classify a.tsv",
-       "--classify names the files to train on; give those to measure by --test"},
-      {"evaluate model --text a --test b", "--test is for --classify; with --text leave it out"},
+       "--classify requires --test; see nystrom evaluate --help"},
+      {"evaluate model --text a --test b",
+       "--test requires --classify; see nystrom evaluate --help"},
+      {"evaluate model --text a --good b",
+       "--good requires --minimal-pairs; see nystrom evaluate --help"},
   };
   for (const auto& [arguments, message] : cases)
     expect_refused(std::string(arguments) + " --quiet", message);
