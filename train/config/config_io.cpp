@@ -14,17 +14,18 @@
 namespace nystrom {
 namespace {
 
-/// Calls `visit(path, member)` for every option and section, in order. Skips the sections that the
-/// run does not use: `pretraining`, `masking` and `distillation` if there is a task, else `task`.
+/// Calls `visit(path, member)` for every option and section, in order. Unless it is for `all`, it
+/// skips the sections that the run does not use: `pretraining`, `masking` and `distillation` if
+/// there is a task, else `task`.
 template <class F>
-void visit_used_options(const RunConfig& config, const F& visit) {
+void visit_used_options(const RunConfig& config, const F& visit, bool all = false) {
   const bool task = has_task(config);
   RunConfig copy = config;  // field lists take a mutable struct
   visit_options(
       copy, [&](const std::string& section, const char* name, auto& member, const auto&...) {
         const std::string path = path_in(section, name), top = path.substr(0, path.find('.'));
         const bool of_text = top == "pretraining" || top == "masking" || top == "distillation";
-        if (task ? !of_text : top != "task") visit(path, member);
+        if (all || (task ? !of_text : top != "task")) visit(path, member);
       });
 }
 
@@ -221,12 +222,13 @@ std::string to_yaml(const RunConfig& config) {
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config) {
+std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config, bool all) {
   std::vector<std::pair<std::string, std::string>> values;
-  visit_used_options(config, [&]<class T>(const std::string& path, const T& member) {
+  const auto add = [&]<class T>(const std::string& path, const T& member) {
     if constexpr (!Section<T>)
       values.emplace_back(path, yaml_text(json_fields::Writer::value_of(member)));
-  });
+  };
+  visit_used_options(config, add, all);
   return values;
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/require.h"
 #include "core/dispatch.h"
 #include "nn/model.h"
+#include "train/config/config_io.h"
 #include "train/config/yaml.h"
 #include "train/optim/parameter_groups.h"
 #include "train/optim/schedule.h"
@@ -142,15 +143,8 @@ void check_masking(const RunConfig& config, Problems& found) {
 
 /// Reports options of `pretraining` that do not fit each other or the rest.
 void check_pretraining(const RunConfig& config, Problems& found) {
-  if (config.pretraining.objective == PretrainingObjective::masked) {
-    if (config.pretraining != PretrainingConfig{})
-      add_problem(found,
-                  {"pretraining.objective", "pretraining.generator.hidden_size",
-                   "pretraining.discriminator_weight"},
-                  "pretraining.objective is masked, but other options of pretraining are set; "
-                  "set it to replaced_tokens, or leave them out");
-    return;
-  }
+  if (config.pretraining.objective == PretrainingObjective::masked)
+    return refuse_set(config, {"pretraining."}, "pretraining.objective replaced_tokens", found);
   const char* const replaced = "pretraining.objective replaced_tokens";
   if (config.masking.sentence_order)
     add_conflict(found, replaced, "masking.sentence_order",
@@ -229,15 +223,8 @@ void check_stages(const RunConfig& config, Problems& found) {
 
 void check_distillation(const RunConfig& config, Problems& found) {
   const DistillationConfig& own = config.distillation;
-  if (!own.teacher) {
-    if (own != DistillationConfig{})
-      add_problem(found,
-                  {"distillation.logits", "distillation.attention_output",
-                   "distillation.temperature", "distillation.until_step"},
-                  "distillation.teacher is null, but other options of distillation are set; "
-                  "name the teacher's folder, or leave them out");
-    return;
-  }
+  if (!own.teacher)
+    return refuse_set(config, {"distillation."}, "a distillation.teacher, which is null", found);
   if (own.logits == 0 && own.attention_output == 0)
     add_problem(found, {"distillation.logits", "distillation.attention_output"},
                 "distillation.logits and distillation.attention_output are both 0; give one "
@@ -261,20 +248,11 @@ void check_new_folder(const char* key, const std::string& folder, Problems& foun
                 key, quote_for_message(folder), variable ? "variables" : "~");
 }
 
-void refuse_embedding_loss(const RunConfig& config, const char* purpose, Problems& found) {
-  if (config.embedding_loss != EmbeddingLossOptions{})
-    add_problem(found, {"embedding_loss.name"}, "section embedding_loss is for {}; leave it out",
-                purpose);
-}
-
 /// Reports options that nothing would read: of an optimizer, a tokenizer or a loss that the run
 /// has not.
 void check_unused(const RunConfig& config, Problems& found) {
-  if (config.optimizer.name != OptimizerKind::muon &&
-      config.optimizer.momentum != OptimizerOptions{}.momentum)
-    add_problem(found, {"optimizer.momentum", "optimizer.name"},
-                "optimizer.momentum is for optimizer.name muon, and the name is {}; leave it out",
-                enum_name(config.optimizer.name));
+  if (config.optimizer.name != OptimizerKind::muon)
+    refuse_set(config, {"optimizer.momentum"}, "optimizer.name muon", found);
   if (config.start.fresh_head && !config.start.from)
     add_problem(found, {"model.fresh_head", "model.from"},
                 "model.fresh_head is for a model that starts from a folder, and model.from is "
@@ -294,10 +272,23 @@ void check_unused(const RunConfig& config, Problems& found) {
         given);
   // Python reads the section of a task before the data give its kind.
   if (has_task(config) && config.task.kind != TaskKind::embeddings)
-    refuse_embedding_loss(config, "tasks of kind embeddings", found);
+    refuse_set(config, {"embedding_loss."}, "tasks of kind embeddings", found);
 }
 
 }  // namespace
+
+void refuse_set(const RunConfig& config, const std::vector<std::string>& options,
+                const std::string& purpose, Problems& found) {
+  const auto values = option_values(config, true), defaults = option_values({}, true);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& [option, value] = values[i];
+    const auto names = [&](const std::string& name) {
+      return option == name || (name.ends_with('.') && option.starts_with(name));
+    };
+    if (value != defaults[i].second && value != "[]" && std::ranges::any_of(options, names))
+      add_problem(found, {option}, "{} is for {}; leave it out", option, purpose);
+  }
+}
 
 Problems validate(const RunConfig& config) {
   Problems found;
@@ -350,10 +341,10 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
         found, {"task.kind", "task.recipe"},
         "section task has options, but names neither kind nor recipe; name one, or leave it out");
   if (!has_task(config))
-    refuse_embedding_loss(config,
-                          of_files ? "tasks of kind embeddings"
-                                   : "nystrom finetune, and pretraining reads the inputs alone",
-                          found);
+    refuse_set(config, {"embedding_loss."},
+               of_files ? "tasks of kind embeddings"
+                        : "nystrom finetune, and pretraining reads the inputs alone",
+               found);
   if (of_files && config.data.train.empty())
     add_problem(found, {"data.train"},
                 "data.train is empty; name the text files to train on, such as [corpus/*.txt]");
@@ -363,12 +354,8 @@ Problems validate_pretraining(const RunConfig& config, bool of_files) {
         found, {"data.validation", "data.validation_fraction"},
         "data.validation is empty; name held-out text files, or set data.validation_fraction, "
         "such as 0.01");
-  const std::vector<std::string>& texts = config.logging.fill_masks;
-  if (config.pretraining.objective == PretrainingObjective::replaced_tokens && !texts.empty() &&
-      texts != LoggingConfig{}.fill_masks)
-    add_problem(found, {"logging.fill_masks", "pretraining.objective"},
-                "logging.fill_masks is for pretraining.objective masked; what tells replaced "
-                "tokens fills no masks: leave it out");
+  if (config.pretraining.objective == PretrainingObjective::replaced_tokens)
+    refuse_set(config, {"logging.fill_masks"}, "pretraining.objective masked", found);
   const auto fixed = config.model.fixed_length();
   if (fixed && *fixed != config.data.sequence_length)
     add_problem(

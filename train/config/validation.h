@@ -13,6 +13,10 @@ namespace nystrom {
 Problems validate(const RunConfig& config);
 /// Throws an InputError, which names training.dtype, if `device` cannot compute in that dtype.
 void require_computable(const RunConfig& config, Device device);
+/// Adds a problem for each of the options, or of the options in the sections ("masking."), that is
+/// set and that nothing reads: "OPTION is for PURPOSE; leave it out".
+void refuse_set(const RunConfig& config, const std::vector<std::string>& options,
+                const std::string& purpose, Problems& found);
 /// Adds a problem for each of optimizer.groups that does not fit the model.
 void check_groups(const RunConfig& config, Problems& found);
 /// Adds a problem if the warm-up leaves the decay too few steps. No rule of validate(), which reads

@@ -2,11 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <map>
 
-#include "train/config/config_io.h"
 #include "train/config/validation.h"
 
 namespace nystrom {
@@ -64,58 +61,13 @@ void check_towers(const RunConfig& config, Problems& found) {
   }
 }
 
-/// Reports options that only pretraining has.
-void check_for_pretraining_alone(const RunConfig& config, Problems& found) {
-  if (config.pretraining != PretrainingConfig{})
-    add_problem(found, {"pretraining.objective"},
-                "pretraining.objective and what belongs to it are for nystrom pretrain; a "
-                "task learns from its labels: leave them out");
-  if (config.distillation.teacher)
-    add_problem(
-        found, {"distillation.teacher"},
-        "distillation.teacher is for pretraining; a task learns from its labels: leave it out");
-  if (config.training.on_loss_spike == OnLossSpike::roll_back)
-    add_problem(
-        found, {"training.on_loss_spike"},
-        "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
-        "single wrong answer");
-  if (config.training.z_loss > 0)
-    add_problem(found, {"training.z_loss"},
-                "training.z_loss is for pretraining; a task has few classes: leave it out");
-  const DataConfig &data = config.data, usual;
-  const MaskingConfig &masking = config.masking, plain;
-  const std::vector<std::string>& filled = config.logging.fill_masks;
-  for (const auto& [option, is_given] :
-       {std::pair("masking.probability", masking.probability != plain.probability),
-        {"masking.mask", masking.mask != plain.mask},
-        {"masking.random", masking.random != plain.random},
-        {"masking.whole_word", masking.whole_word != plain.whole_word},
-        {"masking.span", masking.span != plain.span},
-        {"masking.sentence_order", masking.sentence_order != plain.sentence_order},
-        {"logging.fill_masks", !filled.empty() && filled != LoggingConfig{}.fill_masks},
-        {"data.documents", data.documents != usual.documents},
-        {"data.packing", data.packing != usual.packing},
-        {"data.cross_documents", data.cross_documents != usual.cross_documents},
-        {"data.max_unreadable", data.max_unreadable != usual.max_unreadable}})
-    if (is_given)
-      add_problem(found, {option}, "{} is for pretraining; a task has examples: leave it out",
-                  option);
-}
-
 /// Reports files of texts beside those of a task.
-void check_texts_beside_task(const DataConfig& data, Problems& found) {
-  for (const auto& [option, is_given] :
-       {std::pair("data.train", !data.train.empty()),
-        {"data.validation", !data.validation.empty()},
-        // With data.train it may be the default.
-        {"data.validation_fraction", data.train.empty() && data.validation_fraction},
-        {"data.text_column", data.text_column != DataConfig{}.text_column}})
-    if (is_given)
-      add_problem(
-          found, {option, "task.train"},
-          "{} is of text files to pretrain on, and section task names the files here; leave it "
-          "out",
-          option);
+void check_texts_beside_task(const RunConfig& config, Problems& found) {
+  std::vector<std::string> options = {"data.train", "data.validation", "data.text_column"};
+  // Beside data.train it may be the default.
+  if (config.data.train.empty()) options.emplace_back("data.validation_fraction");
+  refuse_set(config, options, "text files to pretrain on, and section task names the files here",
+             found);
 }
 
 /// Reports a task whose validation set is missing, or named twice.
@@ -129,16 +81,6 @@ void check_held_out(const TaskConfig& task, const char* purpose, Problems& found
     add_problem(
         found, {"task.validation_fraction", "task.validation"},
         "task.validation_fraction and task.validation exclude each other; give one of them");
-}
-
-/// Whether pretraining on features reads an option, or one that is not there.
-bool is_read(const std::string& option) {
-  constexpr std::array unread = {
-      "tokenizer.",        "data.",           "pretraining.",    "masking.",
-      "distillation.",     "embedding_loss.", "training.z_loss", "training.batch_schedule",
-      "logging.fill_masks"};
-  if (option == "data.sequence_length" || option == "masking.probability") return true;
-  return std::ranges::none_of(unread, [&](const char* part) { return option.starts_with(part); });
 }
 
 }  // namespace
@@ -158,7 +100,7 @@ Problems validate_inputs(const RunConfig& config) {
     add_problem(found, {"task.validation"},
                 "task.validation names a folder of queries, and pretraining measures texts; "
                 "leave task.validation out and set task.validation_fraction to 0.1");
-  check_texts_beside_task(config.data, found);
+  check_texts_beside_task(config, found);
   if (kind != TaskKind::features && !config.start.from && !config.tokenizer.path &&
       !config.tokenizer.builtin)
     add_problem(found, {"tokenizer.path", "tokenizer.builtin", "model.from"},
@@ -169,13 +111,14 @@ Problems validate_inputs(const RunConfig& config) {
 
 Problems validate_masked_features(const RunConfig& config) {
   Problems found;
-  std::map<std::string, std::string> defaults;
-  for (auto& [option, value] : option_values({})) defaults[option] = value;
-  for (const auto& [option, value] : option_values(config))
-    if (!is_read(option) && value != defaults[option])
-      add_problem(found, {option, "task.kind"},
-                  "{} is for pretraining on texts, and task.kind is features; leave it out",
-                  option);
+  RunConfig unread = config;
+  unread.data.sequence_length = DataConfig{}.sequence_length;
+  unread.masking.probability = MaskingConfig{}.probability;
+  refuse_set(
+      unread,
+      {"tokenizer.", "data.", "pretraining.objective", "masking.", "distillation.teacher",
+       "embedding_loss.", "training.z_loss", "training.batch_schedule", "logging.fill_masks"},
+      "pretraining on texts, and task.kind is features", found);
   if (config.model.embed_dim == 1)
     add_problem(found, {"model.embed_dim"},
                 "model.embed_dim is 1, and a row is standardised over its numbers, so that one "
@@ -195,15 +138,18 @@ Problems validate_finetuning(const RunConfig& config) {
     add_problem(found, {"task.train"}, "task.train is empty; name the files to train on");
   if (!has_width) return found;  // the files give it, and the model's rules need it
   check_held_out(config.task, ", which choose the best checkpoint", found);
-  check_for_pretraining_alone(config, found);
-  check_texts_beside_task(config.data, found);
+  refuse_set(config,
+             {"pretraining.objective", "distillation.teacher", "masking.", "logging.fill_masks",
+              "training.on_loss_spike", "training.z_loss", "training.batch_schedule",
+              "data.length_schedule", "data.documents", "data.packing", "data.cross_documents",
+              "data.max_unreadable"},
+             "pretraining, and a task learns from its labels", found);
+  check_texts_beside_task(config, found);
   if (features && !config.model.embed_dim)
     add_problem(found, {"model.embed_dim", "model.norm", "model.positions"},
                 "model.embed_dim is null; give the width of the features, with model.norm: pre and "
                 "model.positions: none");
-  if (features && config.tokenizer != TokenizerConfig{})
-    add_problem(found, {"tokenizer.path", "tokenizer.builtin", "task.kind"},
-                "section tokenizer is of texts, and task.kind is features; leave it out");
+  if (features) refuse_set(config, {"tokenizer."}, "texts, and task.kind is features", found);
   if (!features && config.model.embed_dim)
     add_problem(found, {"model.embed_dim"},
                 "model.embed_dim is set, but the task reads text; leave it out");
@@ -212,14 +158,6 @@ Problems validate_finetuning(const RunConfig& config) {
         found, {"model.from", "tokenizer.path"},
         "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
         "tokenizer");
-  const auto refuse_schedule = [&](const char* option, const StepSchedule& schedule,
-                                   const char* constant) {
-    if (!schedule.empty())
-      add_problem(found, {option}, "{} is for pretraining; a task has {}: leave it out", option,
-                  constant);
-  };
-  refuse_schedule("data.length_schedule", config.data.length_schedule, "data.sequence_length");
-  refuse_schedule("training.batch_schedule", config.training.batch_schedule, "training.batch_size");
   check_towers(config, found);
   check_embedding_loss(config, found);
   check_groups(config, found);

@@ -270,8 +270,8 @@ const Case configurations[] = {
      "--set optimizer.name=lamb: training.zero 1 and optimizer.name lamb exclude each other; lamb "
      "needs whole parameters: set training.zero to 0, or optimizer.name to adamw"},
     {"generator", PRETRAIN "pretraining.generator.hidden_size=7",
-     "--set pretraining.generator.hidden_size=7: pretraining.objective is masked, but other "
-     "options of pretraining are set; set it to replaced_tokens, or leave them out"},
+     "--set pretraining.generator.hidden_size=7: pretraining.generator.hidden_size is for "
+     "pretraining.objective replaced_tokens; leave it out"},
     {"discriminator_of_swapped_text",
      PRETRAIN "pretraining.objective=replaced_tokens --set masking.sentence_order=true",
      "--set masking.sentence_order=true: pretraining.objective replaced_tokens and "
@@ -279,8 +279,7 @@ const Case configurations[] = {
      "model"},
     {"texts_that_a_discriminator_does_not_fill",
      PRETRAIN "pretraining.objective=replaced_tokens --set 'logging.fill_masks=[\"a [MASK]\"]'",
-     "logging.fill_masks is for pretraining.objective masked; what tells replaced tokens fills no "
-     "masks: leave it out"},
+     "logging.fill_masks is for pretraining.objective masked; leave it out"},
     {"masking_beyond_the_run", PRETRAIN "'masking.probability={0: 0.3, 5: 0.15}'",
      "--set masking.probability={0: 0.3, 5: 0.15}: masking.probability reaches step 5 of a run of "
      "2; begin earlier, or write end"},
@@ -370,8 +369,9 @@ const Case configurations[] = {
      "training.batch_schedule 0: 2 is 1/4 of batch_size 8, and so are its micro-batches, but "
      "training.micro_batch_size 2 is not divisible by 4"},
     {"no_teacher", PRETRAIN "distillation.logits=2",
-     "--set distillation.logits=2: distillation.teacher is null, but other options of distillation "
-     "are set; name the teacher's folder, or leave them out"},
+     "--set distillation.logits=2: distillation.logits is for a distillation.teacher, which is "
+     "null; "
+     "leave it out"},
     {"teacher_of_another_tokenizer", PRETRAIN "distillation.teacher=model",
      "distillation.teacher needs a run with the teacher's tokenizer; name its folder in "
      "tokenizer.path"},
@@ -412,12 +412,12 @@ const Case tasks[] = {
     {"no_task", "finetune base.yaml --quiet",
      "task names neither recipe nor kind; name one, such as task: {kind: classification, …}"},
     {"texts_and_a_task_for_pretraining", "pretrain task.yaml --quiet --set 'data.train=[text.txt]'",
-     "data.train is of text files to pretrain on, and section task names the files here; leave it "
+     "data.train is for text files to pretrain on, and section task names the files here; leave it "
      "out"},
     {"batches_of_a_task", FINETUNE "'training.batch_schedule={0: 1, 1: 2}'",
-     "training.batch_schedule is for pretraining; a task has training.batch_size: leave it out"},
+     "training.batch_schedule is for pretraining, and a task learns from its labels; leave it out"},
     {"fraction_of_texts_beside_a_task", FINETUNE "data.validation_fraction=0.2",
-     "data.validation_fraction is of text files to pretrain on, and section task names the files "
+     "data.validation_fraction is for text files to pretrain on, and section task names the files "
      "here; leave it out"},
     {"batch_beyond_all_text", PRETRAIN "training.batch_size=288230376151711744",
      "--set training.batch_size=288230376151711744: training.batch_size 288230376151711744, "
@@ -428,11 +428,11 @@ const Case tasks[] = {
      "data.sequence_length 32 and the steps make about 1.2e+21 tokens; expected at most 1e+18: "
      "lower them"},
     {"masks_of_a_task", FINETUNE "masking.probability=0.3",
-     "masking.probability is for pretraining; a task has examples: leave it out"},
+     "masking.probability is for pretraining, and a task learns from its labels; leave it out"},
     {"words_that_a_task_does_not_mask", FINETUNE "masking.whole_word=true",
-     "masking.whole_word is for pretraining; a task has examples: leave it out"},
+     "masking.whole_word is for pretraining, and a task learns from its labels; leave it out"},
     {"texts_that_a_task_does_not_fill", FINETUNE "'logging.fill_masks=[\"a [MASK]\"]'",
-     "logging.fill_masks is for pretraining; a task has examples: leave it out"},
+     "logging.fill_masks is for pretraining, and a task learns from its labels; leave it out"},
     {"pooling_of_words", FINETUNE "model.pooling=mean --set task.kind=tokens",
      "model.pooling mean is of heads that read one vector of a text, which a task of kind tokens "
      "has not; leave it out"},
@@ -452,14 +452,13 @@ const Case tasks[] = {
      "classification"},
     {"loss_of_inputs",
      "pretrain task.yaml --quiet --set task.kind=embeddings --set embedding_loss.temperature=0.1",
-     "section embedding_loss is for nystrom finetune, and pretraining reads the inputs alone; "
+     "embedding_loss.temperature is for nystrom finetune, and pretraining reads the inputs alone; "
      "leave it out"},
     {"loss_of_vectors", FINETUNE "embedding_loss.temperature=0.1",
-     "--set embedding_loss.temperature=0.1: section embedding_loss is for tasks of kind "
+     "--set embedding_loss.temperature=0.1: embedding_loss.temperature is for tasks of kind "
      "embeddings; leave it out"},
     {"momentum_of_another_optimizer", FINETUNE "optimizer.momentum=0.9",
-     "--set optimizer.momentum=0.9: optimizer.momentum is for optimizer.name muon, and the name is "
-     "adamw; leave it out"},
+     "--set optimizer.momentum=0.9: optimizer.momentum is for optimizer.name muon; leave it out"},
     {"inputs_without_a_tokenizer", "pretrain task.yaml --quiet --set model.from=null",
      "pretraining on the inputs of a task trains no tokenizer; name one in tokenizer.path or "
      "tokenizer.builtin, or start from a model"},
@@ -518,8 +517,7 @@ const Case tasks[] = {
      "--set training.epochs=2: training.steps 3 and training.epochs 2 exclude each other; set one "
      "of them to null"},
     {"rolling_back_in_a_task", FINETUNE "training.on_loss_spike=roll_back",
-     "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a single "
-     "wrong answer"},
+     "training.on_loss_spike is for pretraining, and a task learns from its labels; leave it out"},
     {"two_warmups", FINETUNE "schedule.warmup_steps=1 --set schedule.warmup_share=0.2",
      "--set schedule.warmup_share=0.2: schedule.warmup_steps 1 and schedule.warmup_share 0.2 "
      "exclude each other; set one of them to null"},
@@ -530,8 +528,7 @@ const Case tasks[] = {
      "--set tokenizer.path=tokenizer: tokenizer.builtin bytes and tokenizer.path exclude each "
      "other; give one of them"},
     {"objective_of_a_task", FINETUNE "pretraining.objective=replaced_tokens",
-     "pretraining.objective and what belongs to it are for nystrom pretrain; a task learns from "
-     "its labels: leave them out"},
+     "pretraining.objective is for pretraining, and a task learns from its labels; leave it out"},
     {"stream_of_bytes", PREPARE "tokenizer.builtin=bytes --set data.cross_documents=true",
      "tokenizer.builtin: the tokenizer has no tokens around a text; leave masking.sentence_order "
      "and "
