@@ -83,61 +83,29 @@ std::string without_padding(const std::string& number) {
   return mantissa + (negative ? "e-" : "e") + number.substr(digits);
 }
 
-/// Labels with `digits` significant digits of the largest tick.
-std::vector<std::string> labels_with(const std::vector<double>& ticks, int digits, int top,
-                                     bool fixed) {
-  std::vector<std::string> labels;
-  const int decimals = std::max(0, digits - 1 - top);
-  for (const double tick : ticks) {
-    if (std::abs(tick) < smallest || exponent_of(std::abs(tick)) < top - digits) {
-      labels.emplace_back("0");
-    } else if (fixed) {
-      labels.push_back(fmt::format("{:.{}f}", tick, decimals));
-    } else {
-      const int own = std::max(0, digits - 1 - (top - exponent_of(std::abs(tick))));
-      labels.push_back(without_padding(fmt::format("{:.{}e}", tick, own)));
-    }
-  }
-  return labels;
-}
-
-std::size_t longest(const std::vector<std::string>& labels) {
-  std::size_t size = 0;
-  for (const std::string& label : labels) size = std::max(size, label.size());
-  return size;
-}
-
-/// The significant digits of the largest tick, 10^top, that distinguish neighbours.
-int digits_to_tell_apart(const std::vector<double>& ticks, int top) {
-  double step = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 1; i < ticks.size(); ++i) {
-    const double distance = std::abs(ticks[i] - ticks[i - 1]);
-    if (distance > 0) step = std::min(step, distance);
-  }
-  if (!std::isfinite(step)) return 4;
+/// The ticks are multiples of one step, whose digit is the last one in each label.
+std::vector<std::string> linear_labels(const std::vector<double>& ticks) {
+  const double size = std::max(std::abs(ticks.front()), std::abs(ticks.back()));
+  const double step = (ticks.back() - ticks.front()) / static_cast<double>(ticks.size() - 1);
   // A step of 9.999…e-4 is one of 1e-3 that was rounded.
-  return std::clamp(top - exponent_of(step * (1 + 1e-6)) + 1, 1, max_digits);
+  const int last = exponent_of(step * (1 + 1e-6));
+  std::vector<std::string> fixed, scientific;
+  for (const double tick : ticks) {
+    const int decimals = tick == 0 ? 0 : std::max(0, exponent_of(std::abs(tick)) - last);
+    fixed.push_back(tick == 0 ? "0" : fmt::format("{:.{}f}", tick, std::max(0, -last)));
+    scientific.push_back(tick == 0 ? "0" : without_padding(fmt::format("{:.{}e}", tick, decimals)));
+  }
+  const auto longest = [](const std::vector<std::string>& labels) {
+    return std::ranges::max(labels, {}, &std::string::size).size();
+  };
+  const bool plain = std::abs(exponent_of(size)) <= max_fixed_exponent &&
+                     (longest(fixed) <= 7 || longest(fixed) <= longest(scientific));
+  return plain ? fixed : scientific;
 }
 
 bool all_differ(const std::vector<std::string>& labels, const std::vector<double>& ticks) {
   return std::set<std::string>(labels.begin(), labels.end()).size() >=
          std::set<double>(ticks.begin(), ticks.end()).size();
-}
-
-std::vector<std::string> linear_labels(const std::vector<double>& ticks) {
-  double size = 0;
-  for (const double tick : ticks) size = std::max(size, std::abs(tick));
-  if (size < smallest) return std::vector<std::string>(ticks.size(), "0");
-  const int top = exponent_of(size);
-  for (int digits = digits_to_tell_apart(ticks, top);; ++digits) {
-    const auto fixed = std::abs(top) > max_fixed_exponent ? std::vector<std::string>()
-                                                          : labels_with(ticks, digits, top, true);
-    const auto scientific = labels_with(ticks, digits, top, false);
-    const bool plain =
-        !fixed.empty() && (longest(fixed) <= 7 || longest(fixed) <= longest(scientific));
-    const auto& labels = plain ? fixed : scientific;
-    if (all_differ(labels, ticks) || digits >= max_digits) return labels;
-  }
 }
 
 /// The ticks are far apart, or the places of measurements.
