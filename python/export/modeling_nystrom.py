@@ -38,8 +38,8 @@ def weight_of(layer: nn.Module) -> Tensor:
 
 
 def wide_linear(layer: nn.Module, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """layer(x) in x's type. A layer with an adapter, with quantised weights or with weights that lie
-    elsewhere computes in its own type; `dtype` where its weights have none."""
+    """layer(x) in x's type. A layer with an adapter, with quantised weights or with weights that
+    lie elsewhere computes in its own type; `dtype` where its weights have none."""
     if type(layer) is nn.Linear and not hasattr(layer, "_hf_hook"):
         return F.linear(x, wide(layer.weight), None if layer.bias is None else wide(layer.bias))
     weight = layer.weight

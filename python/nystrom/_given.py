@@ -206,8 +206,8 @@ class GivenData:
         other = next((each for each in files if each not in self._written), None)
         if other:
             raise InputError(
-                f"'{other}' is in the form {of_task} (task.format or its recipe), and other data is "
-                "given as rows; give all as rows or all as files"
+                f"'{other}' is in the form {of_task} (task.format or its recipe), and other data "
+                "is given as rows; give all as rows or all as files"
             )
         return ["task.format=jsonl"]
 

@@ -117,7 +117,7 @@ def text_of(value: Any, place: str) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it stands for a missing value: None, NaN, pandas.NA, pandas.NaT or numpy.ma.masked."""
+    """Whether it stands for a missing value: None, NaN, pandas.NA or NaT, numpy.ma.masked."""
     missing = ("NAType", "NaTType", "MaskedConstant")
     return value is None or type(value).__name__ in missing or value != value
 

@@ -258,8 +258,8 @@ def check(
     """Looks for every error of a run's configuration before any work, as `nystrom check` does.
 
     The result has `ok`, and `errors` or what the run would be. read_data: also read the data, and
-    tell of truncation, unknown tokens, duplicates and labels. pretraining: of a configuration with a
-    task, check the run that nystrom.pretrain makes of its inputs.
+    tell of truncation, unknown tokens, duplicates and labels. pretraining: of a configuration with
+    a task, check the run that nystrom.pretrain makes of its inputs.
     """
     with _config_file(config) as file:
         result = _printed(

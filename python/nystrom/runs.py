@@ -217,9 +217,9 @@ def finetune(
     model={"from": "runs/mine"} starts from a run. `train` and `validation`, in the place of
     task.train and task.validation, are rows in memory: a data frame of pandas or polars, a Dataset,
     an Arrow table, a dict of columns, or an iterable of dicts or of tuples (text, label). A path,
-    or a list of paths, is one of files, Parquet too. `validation` may be a share of `train`, such as
-    0.1, which is task.validation_fraction. `text`, `label` and
-    `pair` name columns. Without task.kind, labels that are texts, whole numbers or bools make a
+    or a list of paths, is one of files, Parquet too. `validation` may be a share of `train`, such
+    as 0.1, which is task.validation_fraction. `text`, `label` and `pair` name columns.
+    Without task.kind, labels that are texts, whole numbers or bools make a
     classification; lists of them one of any number of labels a text (task.multi_label), as do
     several columns of 0 and 1: label=["toxic", "insult"]. The labels of the model keep their types.
     Rows of questions have SQuAD's columns question, context and answers; or an answer's text and
