@@ -16,7 +16,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from nystrom._options import LABEL_TYPES
+from nystrom._options import LABEL_TYPES, plain
 from nystrom._output import write
 from nystrom._rows import (
     ABSENT,
@@ -30,11 +30,10 @@ from nystrom._rows import (
     label_set_cell,
     list_cell,
     questions_of,
-    require_agreement,
     rows_or_errors,
     separated_cell,
 )
-from nystrom._texts import described, text_of
+from nystrom._texts import described, is_missing, text_of
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
@@ -127,9 +126,9 @@ class Columns:
         if self._answer:
             text, start = map(cells.pop, self._answer)
             cells["answers"] = answers_of(text, start, f"{place}, column {self._answer[0]!r}")
-        if self.kind == "questions" and row[-1] is not ABSENT:
-            answers = cells[self.label or "answers"]
-            require_agreement(row[-1], answers, f"{place}, column {IMPOSSIBLE!r}")
+        if self.kind == "questions" and not (row[-1] is ABSENT or is_missing(row[-1])):
+            impossible = indicator_cell(row[-1], f"{place}, column {IMPOSSIBLE!r}")
+            cells[IMPOSSIBLE] = bool(impossible)
         return cells
 
 
@@ -234,7 +233,7 @@ class GivenData:
         row = columns.object(given, place)
         if columns.label is not None and columns.kind in ("classification", "tokens"):
             row[columns.label] = self._label(row[columns.label], place)
-        return json.dumps(row, ensure_ascii=False)
+        return json.dumps(row, ensure_ascii=False, default=plain)
 
     def _label(self, label: Any, place: str) -> Any:
         """The text that stands for a label."""

@@ -393,64 +393,36 @@ def label_set_cell(value: Any, place: str) -> list[Any]:
     return [label_cell(each, f"{place}[{at}]") for at, each in enumerate(value)]
 
 
-def answers_cell(value: Any, place: str) -> list[dict[str, Any]]:
-    """SQuAD's answers: a dict of lists, as the hub has it, or a list of dicts."""
+def answers_cell(value: Any, place: str) -> dict[str, Any]:
+    """SQuAD's answers: a dict of lists, as the hub has it, or a list of dicts. The program checks
+    them against the context."""
+    keys = {"text", "answer_start"}
     value = _plain_list(value, place)
-    if isinstance(value, dict) and value.keys() >= {"text", "answer_start"}:
-        return answers_of(value["text"], value["answer_start"], place)
-    if not isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(each, dict) and each.keys() >= keys for each in value):
+            value = {key: [each[key] for each in value] for key in keys}
+    if not isinstance(value, dict) or not value.keys() >= keys:
         raise TypeError(
             f"{place}: got {described(value)}, expected SQuAD's answers: {{'text': […], "
             "'answer_start': […]}; of a text, name the column with its beginning too: "
             "label=['answer', 'answer_start']"
         )
-    answers: list[dict[str, Any]] = []
-    for at, each in enumerate(value):
-        if not isinstance(each, dict) or not each.keys() >= {"text", "answer_start"}:
-            raise TypeError(
-                f"{place}[{at}]: got {described(each)}, expected a dict with text and answer_start"
-            )
-        answers += answers_of(each["text"], each["answer_start"], f"{place}[{at}]")
-    return answers
+    return answers_of(value["text"], value["answer_start"], place)
 
 
-def answers_of(texts: Any, starts: Any, place: str) -> list[dict[str, Any]]:
+def answers_of(texts: Any, starts: Any, place: str) -> dict[str, Any]:
     """The answers of one text and its beginning in the context, or of lists of them. Without a text
     there is none."""
     texts, starts = _plain_list(texts, place), _plain_list(starts, place)
     if not isinstance(texts, (list, tuple)):
-        if is_missing(texts) or texts == "":
-            return []
-        texts, starts = [texts], [starts]
-    elif not isinstance(starts, (list, tuple)) or len(starts) != len(texts):
-        raise InputError(
-            f"{place}: {len(texts)} texts of answers, and for their beginnings {described(starts)}"
-        )
-    return [
-        {"text": text_of(text, place), "answer_start": _whole(_plain_list(start, place), place)}
-        for text, start in zip(texts, starts)
+        missing = is_missing(texts) or texts == ""
+        texts, starts = ([], []) if missing else ([texts], [starts])
+    # Columns with missing values hold whole numbers as floats.
+    whole = [
+        int(each) if isinstance(each, float) and each.is_integer() else each
+        for each in (starts if isinstance(starts, (list, tuple)) else [starts])
     ]
-
-
-def require_agreement(impossible: Any, answers: list[Any], place: str) -> None:
-    """Throws an InputError where SQuAD's is_impossible is there and says otherwise than the
-    answers."""
-    value = _plain_list(impossible, place)
-    if not is_missing(value) and indicator_cell(value, place) == bool(answers):
-        raise InputError(
-            f"{place}: is {described(value)}, but the question has {len(answers)} answers; correct "
-            "one of them"
-        )
-
-
-def _whole(value: Any, place: str) -> int:
-    """The number of a character. Columns with missing values hold it as a float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
-        raise InputError(
-            f"{place}: the answer begins at {described(value)}, expected the number of its first "
-            "character in the context"
-        )
-    return int(value)
+    return {"text": [text_of(each, place) for each in texts], "answer_start": whole}
 
 
 def indicator_cell(value: Any, place: str) -> int:
