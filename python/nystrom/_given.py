@@ -21,6 +21,7 @@ from nystrom._output import write
 from nystrom._rows import (
     ABSENT,
     IMPOSSIBLE,
+    Rows,
     answers_cell,
     answers_of,
     choices_cell,
@@ -30,7 +31,7 @@ from nystrom._rows import (
     label_set_cell,
     list_cell,
     questions_of,
-    rows_or_errors,
+    rows_of,
     separated_cell,
 )
 from nystrom._texts import described, is_missing, text_of
@@ -96,14 +97,14 @@ class Columns:
         nothing = {"kind": None, "pair": None, "label": None, "id": None}
         return cls({"text": column, "choices": [], "negatives": [], **nothing})
 
-    def rows(self, data: Any, name: str) -> Iterator[Any]:
-        """The rows that the argument `name` gave; an error in the place of one that is none."""
+    def rows(self, data: Any, name: str) -> Rows:
+        """The rows that the argument `name` gave."""
         names = self.names
         if self.kind == "questions":
             data, names = questions_of(data, name), [*names, IMPOSSIBLE]
         if type(data) is dict:
             data = {key: self._flat(str(key), part) for key, part in data.items()}
-        return rows_or_errors(data, name, names, self._optional)
+        return rows_of(data, name, names, self._optional)
 
     def _flat(self, column: str, part: Any) -> Any:
         """A column of a dict; of an array [rows, 1] its numbers, where a cell is a single value."""
@@ -114,10 +115,8 @@ class Columns:
         is_array = getattr(part, "shape", ())[1:] == (1,) and hasattr(part, "reshape")
         return part.reshape(-1) if single and is_array else part
 
-    def object(self, row: Any, place: str) -> dict[str, Any]:
-        """A row as a JSON object."""
-        if isinstance(row, Exception):
-            raise row
+    def object(self, row: list[Any], place: str) -> dict[str, Any]:
+        """The cells of a row as a JSON object."""
         cells = {
             column: cell(value, f"{place}, column {column!r}")
             for (column, cell), value in zip(self._cells.items(), row)
@@ -214,10 +213,11 @@ class GivenData:
         """One line for each row. With task.bad_rows skip, that of a row that cannot be read is
         empty: so the others keep their numbers, and the program reads on."""
         count, first, kept = 0, None, False
-        for number, row in enumerate(columns.rows(data, name)):
-            line = ""
+        rows = columns.rows(data, name)
+        for number, row in enumerate(rows.raw):
+            line, place = "", f"{name}, row {number}"
             try:
-                line = self._line(row, columns, f"{name}, row {number}")
+                line = self._line(rows.cells(row, place), columns, place)
                 kept = True
             except (TypeError, InputError) as error:
                 if not columns.skip:
@@ -229,8 +229,8 @@ class GivenData:
         if first is not None:
             write(f"warning: {name}: {count} rows were left out; the first: {first}")
 
-    def _line(self, given: Any, columns: Columns, place: str) -> str:
-        row = columns.object(given, place)
+    def _line(self, cells: list[Any], columns: Columns, place: str) -> str:
+        row = columns.object(cells, place)
         if columns.label is not None and columns.kind in ("classification", "tokens"):
             row[columns.label] = self._label(row[columns.label], place)
         return json.dumps(row, ensure_ascii=False, default=plain)

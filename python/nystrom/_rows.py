@@ -21,7 +21,7 @@ from nystrom.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     Row = Sequence[Any]
@@ -33,24 +33,51 @@ ABSENT = object()
 IMPOSSIBLE = "is_impossible"
 
 
-def rows_of(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
-    """The cells of `columns` in each row of `data`, which the argument `name` gave. Throws a
-    TypeError for what holds no rows, and an InputError for a column or a row that is wrong."""
-    return map(_read, rows_or_errors(data, name, columns))
+class Rows:
+    """The rows of a table, or rows that come one by one: `raw` as they are given, and `cells` reads
+    one of them."""
+
+    def __init__(
+        self,
+        raw: Iterator[Any],
+        name: str,
+        columns: Sequence[str],
+        optional: Collection[str] = (),
+        there: list[str] | None = None,
+        named: Names | None = None,
+    ) -> None:
+        self.raw, self._name = raw, name
+        self._columns, self._optional, self._named = columns, optional, named or {}
+        #: The places of the columns in the rows of a table, which holds those that are `there`.
+        self._places: list[int | None] = []
+        if there:
+            self._places = [there.index(c) if c in there else None for c in columns]
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return (self.cells(row, f"{self._name}, row {at}") for at, row in enumerate(self.raw))
+
+    def cells(self, row: Any, place: str) -> list[Any]:
+        """The cells of the columns in a row. Throws a TypeError or an InputError for a wrong
+        one."""
+        if self._places:
+            cells = [ABSENT if at is None else row[at] for at in self._places]
+        else:
+            cells = _cells_of(row, place, self._columns, self._optional)
+        for at, column in enumerate(self._columns if self._named else ()):
+            if column in self._named:
+                cells[at] = _named(cells[at], self._named[column], f"{place}, column {column!r}")
+        return cells
 
 
-def _read(row: Row | Exception) -> Row:
-    if isinstance(row, Exception):
-        raise row
-    return row
-
-
-def rows_or_errors(
+def rows_of(
     data: Any, name: str, columns: Sequence[str], optional: Collection[str] = ()
-) -> Iterator[Row | Exception]:
-    """The same, with the error of a row in its place. Columns that are `optional` may lack."""
+) -> Rows:
+    """The rows of `data`, which the argument `name` gave, with `columns`, of which `optional` ones
+    may lack. Throws a TypeError for what holds no rows, and an InputError for a wrong column."""
     from nystrom._parquet import is_parquet, open_parquet
 
+    if isinstance(data, Rows):  # of which the first ones were looked at
+        return data
     if isinstance(data, os.PathLike) or is_parquet(data):
         data = open_parquet(data, name)
     if isinstance(data, (str, bytes, bytearray)):
@@ -66,27 +93,25 @@ def rows_or_errors(
     found = columns_of(data) or getattr(getattr(data, "schema", None), "names", [])
     names = [str(each) for each in found]  # those of pandas may be numbers
     there = [each for each in columns if each in names or each not in optional or not names]
-    rows = _table_rows(data, name, there, optional)
-    if rows is None:
-        if not hasattr(type(data), "__iter__") and not hasattr(type(data), "__getitem__"):
-            raise TypeError(
-                f"{name}: got {described(data)}, expected a data frame, a Dataset, an Arrow table, "
-                "rows as dicts or tuples, or the path of a file"
-            )
-        return _single_rows(items_of(data), name, columns, optional)
-    return rows if there == columns else _with_absent(rows, there, columns)
+    if hasattr(data, "iter_rows") or hasattr(data, "itertuples") or is_mapping(data):
+        return Rows(_column_rows(data, name, there), name, columns, there=there)
+    if hasattr(data, "features") and hasattr(data, "with_format"):  # datasets
+        rows = _dataset_rows(data, name, there)
+        return Rows(rows, name, columns, optional, named=class_names_of(data, name))
+    arrow = hasattr(data, "to_batches") or hasattr(data, "read_next_batch")
+    if not arrow and hasattr(data, "__arrow_c_stream__") and not hasattr(data, "dtype"):
+        import pyarrow
 
-
-def _with_absent(
-    rows: Iterable[Row | Exception], there: list[str], columns: Sequence[str]
-) -> Iterator[Row | Exception]:
-    """Rows of the columns that are `there` with cells for all."""
-    places = [there.index(each) if each in there else None for each in columns]
-    for row in rows:
-        if isinstance(row, Exception):
-            yield row
-        else:
-            yield [ABSENT if at is None else row[at] for at in places]
+        data, arrow = pyarrow.RecordBatchReader.from_stream(data), True  # of duckdb and others
+    if arrow:
+        rows = _arrow_rows(data, name, there)
+        return Rows(rows, name, columns, there=there, named=class_names_of(data, name))
+    if not hasattr(type(data), "__iter__") and not hasattr(type(data), "__getitem__"):
+        raise TypeError(
+            f"{name}: got {described(data)}, expected a data frame, a Dataset, an Arrow table, "
+            "rows as dicts or tuples, or the path of a file"
+        )
+    return Rows(items_of(data), name, columns, optional)
 
 
 def _refusal(data: Any, columns: int) -> str | None:
@@ -100,25 +125,6 @@ def _refusal(data: Any, columns: int) -> str | None:
         return "its rows lie in groups; pass the table itself"
     if columns > 1 and kind in ("Series", "Column", "ChunkedArray"):
         return "it is one column; pass the whole table"
-    return None
-
-
-def _table_rows(
-    data: Any, name: str, columns: Sequence[str], optional: Collection[str]
-) -> Iterator[Row | Exception] | None:
-    """The rows of a table; None for other values."""
-    if hasattr(data, "iter_rows") or hasattr(data, "itertuples"):  # polars, pandas
-        return _column_rows(data, name, columns)
-    if hasattr(data, "to_batches") or hasattr(data, "read_next_batch"):  # Arrow
-        return _arrow_rows(data, name, columns)
-    if hasattr(data, "features") and hasattr(data, "with_format"):  # datasets
-        return _dataset_rows(data, name, columns, optional)
-    if is_mapping(data):
-        return _column_rows(data, name, columns)
-    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "dtype"):  # duckdb and others
-        import pyarrow
-
-        return _arrow_rows(pyarrow.RecordBatchReader.from_stream(data), name, columns)
     return None
 
 
@@ -157,29 +163,24 @@ def _require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) 
             )
 
 
-def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row | Exception]:
+def _arrow_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
     from nystrom._parquet import Batches
 
     _require_columns(columns, data.schema.names, name)
     if isinstance(data, Batches):
         data.columns = columns
-    named = class_names_of(data, name)
-    batches = data.to_batches() if hasattr(data, "to_batches") else data
-    for batch in batches:
+    for batch in data.to_batches() if hasattr(data, "to_batches") else data:
         parts = [batch.column(batch.schema.get_field_index(c)).to_pylist() for c in columns]
-        yield from _with_names(zip(*parts), columns, named, name)
+        yield from zip(*parts)
 
 
-def _dataset_rows(
-    data: Any, name: str, columns: Sequence[str], optional: Collection[str]
-) -> Iterator[Row | Exception]:
+def _dataset_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Any]:
     if (getattr(data, "format", None) or {}).get("type") == "custom":
         raise InputError(f"{name}: has a transform; write its result into it: data.map(transform)")
     if data.column_names is not None:
         _require_columns(columns, data.column_names, name)
         data = data.select_columns(list(columns))
-    rows = _single_rows(iter(data.with_format(None)), name, columns, optional)
-    return _with_names(rows, columns, class_names_of(data, name), name)
+    return iter(data.with_format(None))
 
 
 def class_names_of(data: Any, name: str) -> Names:
@@ -198,29 +199,6 @@ def class_names_of(data: Any, name: str) -> Names:
     return {column: list(names) for column, names in found.items() if names}
 
 
-def _with_names(
-    rows: Iterable[Row | Exception], columns: Sequence[str], named: Names, name: str
-) -> Iterator[Row | Exception]:
-    """Rows with the names of classes in place of their numbers."""
-    places = [(at, named[column]) for at, column in enumerate(columns) if column in named]
-    if not places:
-        yield from rows
-        return
-    for number, row in enumerate(rows):
-        if isinstance(row, Exception):
-            yield row
-            continue
-        cells = list(row)
-        wrong = None
-        try:
-            for at, names in places:
-                place = f"{name}, row {number}, column {columns[at]!r}"
-                cells[at] = _named(cells[at], names, place)
-        except InputError as error:
-            wrong = error
-        yield wrong or cells
-
-
 def _named(value: Any, names: list[str], place: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_named(each, names, place) for each in value]
@@ -234,21 +212,11 @@ def _named(value: Any, names: list[str], place: str) -> Any:
     return names[value]
 
 
-def _single_rows(
-    rows: Iterator[Any], name: str, columns: Sequence[str], optional: Collection[str]
-) -> Iterator[Row | Exception]:
-    """Rows that come one by one: dicts, tuples in the order of the columns, or single texts."""
-    for number, row in enumerate(rows):
-        try:
-            cells: Row | Exception = _cells_of(row, f"{name}, row {number}", columns, optional)
-        except (TypeError, InputError) as error:
-            cells = error
-        yield cells
-
-
-def _cells_of(row: Any, place: str, columns: Sequence[str], optional: Collection[str]) -> Row:
-    if isinstance(row, Exception):  # of a stream whose first rows were looked at
-        raise row
+def _cells_of(
+    row: Any, place: str, columns: Sequence[str], optional: Collection[str]
+) -> list[Any]:
+    """The cells of a row that comes alone: a dict, a tuple in the order of the columns, or a single
+    text."""
     if hasattr(row, "_asdict"):  # the tuples of pandas
         row = row._asdict()
     fields = getattr(getattr(row, "dtype", None), "names", None)  # of NumPy's records
@@ -277,7 +245,7 @@ def _cells_of(row: Any, place: str, columns: Sequence[str], optional: Collection
         raise InputError(
             f"{place}: is a header, as csv.reader gives it; leave it out: next(reader)"
         )
-    return row if asked is columns else [*row, ABSENT]
+    return [*row] if asked is columns else [*row, ABSENT]
 
 
 def _require_columns(columns: Sequence[str], names: Sequence[Any], place: str) -> None:

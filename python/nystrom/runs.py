@@ -340,26 +340,22 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
 
     if plan["labels"] or plan["label_separator"]:
         return ["task.kind=classification"], train
-    rows = read_here(train)
-    if rows is None:
+    given = read_here(train)
+    if given is None:
         raise InputError(
             "task.kind is missing; give task={'kind': 'classification'}, or regression, tokens, …"
         )
     columns = Columns(plan | {"kind": "classification"})
-
-    def label_of(row: Any, place: str) -> Any:
-        if isinstance(row, Exception):
-            raise row
-        label = row[columns.names.index(plan["label"])]
-        return label if isinstance(label, (set, frozenset)) else label_cell(label, place)
-
-    cells = columns.rows(rows, "train")
+    rows = columns.rows(given, "train")
     label: Any = None
     seen = []
-    for number, row in enumerate(cells):
+    for number, row in enumerate(rows.raw):
         seen.append(row)
+        place = f"train, row {number}"
         try:
-            label = label_of(row, f"train, row {number}, column {plan['label']!r}")
+            label = rows.cells(row, place)[columns.names.index(plan["label"])]
+            if not isinstance(label, (set, frozenset)):
+                label = label_cell(label, f"{place}, column {plan['label']!r}")
             break
         except (TypeError, InputError):
             if not columns.skip:
@@ -367,7 +363,8 @@ def _kind_of(train: Any, plan: dict[str, Any], quiet: bool) -> tuple[list[str], 
     else:
         raise InputError("train: there are no rows with a label")
     if names_of_files(train) is None:
-        train = itertools.chain(seen, cells)
+        rows.raw = itertools.chain(seen, rows.raw)
+        train = rows
     if isinstance(label, (str, int)):  # bool too
         return ["task.kind=classification"], train
     if not isinstance(label, float):

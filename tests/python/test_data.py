@@ -835,7 +835,7 @@ def test_the_part_that_an_argument_reads(tmp_path, parquet):
         parquet.write_table(arrow_table()[part : part + 1], tmp_path / folder / "0000.parquet")
     texts = arrow_table()["text"].to_pylist()
     for name, folder, row in (("classify", "all", 0), ("test", "all", 1), ("data", "one", 2)):
-        assert list(rows_of(tmp_path / folder, name, ["text"])) == [(texts[row],)]
+        assert list(rows_of(tmp_path / folder, name, ["text"])) == [[texts[row]]]
     with pytest.raises(nystrom.InputError, match="data: .*all' has the parts test, train, more"):
         rows_of(tmp_path / "all", "data", ["text"])
     with pytest.raises(nystrom.InputError, match="train: .*one' has the parts dev, none for train"):
