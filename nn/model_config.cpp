@@ -294,6 +294,10 @@ bool needs_token_ids(Head head) {
 }
 
 void check_input_and_head(const ModelConfig& c, Problems& found) {
+  if (!c.first_attention_norm && c.norm != Norm::pre)
+    add_problem(found, {"first_attention_norm", "norm"},
+                "first_attention_norm is false, but norm is post, which normalises behind each "
+                "attention; set norm to pre, or leave it out");
   if (c.embed_dim && c.norm == Norm::post)
     add_problem(found, {"embed_dim", "norm"},
                 "embed_dim {} needs norm: pre; input features belong to the sequence block, and "

@@ -86,7 +86,7 @@ void print(const Json& info) {
 RunSpec read_known_run(const InfoOptions& options) {
   RunSpec spec = read_run(config_file(options.target), options.common.overrides);
   const auto& [path, builtin, train] = spec.options.tokenizer;
-  if ((builtin && has_task(spec.options)) || (path && std::filesystem::exists(*path)))
+  if (builtin || (path && std::filesystem::exists(*path)))
     return with_named_tokenizer(std::move(spec));
   return spec;
 }

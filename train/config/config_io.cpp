@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <any>
+#include <ranges>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -14,18 +16,17 @@
 namespace nystrom {
 namespace {
 
-/// Calls `visit(path, member)` for every option and section, in order. Unless it is for `all`, it
-/// skips the sections that the run does not use: `pretraining`, `masking` and `distillation` if
-/// there is a task, else `task`.
+/// Calls `visit(path, member)` for every option and section, in order. Skips the sections that the
+/// run does not use: `pretraining`, `masking` and `distillation` if there is a task, else `task`.
 template <class F>
-void visit_used_options(const RunConfig& config, const F& visit, bool all = false) {
+void visit_used_options(const RunConfig& config, const F& visit) {
   const bool task = has_task(config);
   RunConfig copy = config;  // field lists take a mutable struct
   visit_options(
       copy, [&](const std::string& section, const char* name, auto& member, const auto&...) {
         const std::string path = path_in(section, name), top = path.substr(0, path.find('.'));
         const bool of_text = top == "pretraining" || top == "masking" || top == "distillation";
-        if (all || (task ? !of_text : top != "task")) visit(path, member);
+        if (task ? !of_text : top != "task") visit(path, member);
       });
 }
 
@@ -222,14 +223,36 @@ std::string to_yaml(const RunConfig& config) {
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config, bool all) {
+std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config) {
   std::vector<std::pair<std::string, std::string>> values;
-  const auto add = [&]<class T>(const std::string& path, const T& member) {
+  visit_used_options(config, [&]<class T>(const std::string& path, const T& member) {
     if constexpr (!Section<T>)
       values.emplace_back(path, yaml_text(json_fields::Writer::value_of(member)));
-  };
-  visit_used_options(config, add, all);
+  });
   return values;
+}
+
+std::vector<std::string> set_options(const RunConfig& config) {
+  RunConfig copy = config, defaults;  // field lists take a mutable struct
+  std::vector<std::any> expected;
+  const auto keep = [&]<class T>(const auto&, const char*, const T& member, const auto&...) {
+    if constexpr (!Section<T>) expected.emplace_back(member);
+  };
+  visit_options(defaults, keep);
+  std::vector<std::string> paths;
+  std::size_t i = 0;
+  const auto compare = [&]<class T>(const auto& section, const char* name, const T& member,
+                                    const auto&...) {
+    if constexpr (!Section<T>) {
+      bool empty = false;
+      if constexpr (std::ranges::range<T> && !std::is_same_v<T, std::string>)
+        empty = std::ranges::empty(member);
+      const bool same = member == std::any_cast<const T&>(expected[i++]);
+      if (!empty && !same) paths.push_back(path_in(section, name));
+    }
+  };
+  visit_options(copy, compare);
+  return paths;
 }
 
 }  // namespace nystrom

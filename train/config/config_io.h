@@ -96,10 +96,11 @@ void override_model(ModelConfig& model, const std::string& name, Overrides overr
 /// All options of `config` as YAML. read_resolved_config reads it back without loss.
 std::string to_yaml(const RunConfig& config);
 
-/// The options of `config` in order, as pairs of path and value in YAML:
-/// {"model.attention.num_landmarks", "64"}. `all`: also those of sections that the run does not
-/// use.
-std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config,
-                                                               bool all = false);
+/// All options of `config` in order, as pairs of path and value in YAML:
+/// {"model.attention.num_landmarks", "64"}.
+std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config);
+
+/// The paths of the options with other values than their defaults, in order; an empty list is none.
+std::vector<std::string> set_options(const RunConfig& config);
 
 }  // namespace nystrom

@@ -15,6 +15,7 @@ struct TextSource {
   std::vector<std::string> files = {};
   std::string name = "";
   std::optional<double> weight = std::nullopt;
+  bool operator==(const TextSource&) const = default;
 
   static TextSource of_text(const std::string& pattern) { return {.files = {pattern}}; }
   std::optional<std::string> as_text() const {

@@ -279,13 +279,11 @@ void check_unused(const RunConfig& config, Problems& found) {
 
 void refuse_set(const RunConfig& config, const std::vector<std::string>& options,
                 const std::string& purpose, Problems& found) {
-  const auto values = option_values(config, true), defaults = option_values({}, true);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto& [option, value] = values[i];
+  for (const std::string& option : set_options(config)) {
     const auto names = [&](const std::string& name) {
       return option == name || (name.ends_with('.') && option.starts_with(name));
     };
-    if (value != defaults[i].second && value != "[]" && std::ranges::any_of(options, names))
+    if (std::ranges::any_of(options, names))
       add_problem(found, {option}, "{} is for {}; leave it out", option, purpose);
   }
 }

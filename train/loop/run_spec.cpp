@@ -270,12 +270,12 @@ ModelFolder open_teacher(const RunSpec& spec) {
                     describe_kinds(teacher));
       check_start(teacher, folder, /*fresh_head=*/false);  // its weights
       require_same_vocabulary(*tokenizer, *spec.tokenizer);
-      require_input(teacher.vocab_size == student.vocab_size,
-                    "it predicts {} tokens, the model {}; {} {}", teacher.vocab_size,
-                    student.vocab_size,
-                    spec.start ? "by transformers' resize_token_embeddings give both"
-                               : "set model.vocab_size to",
-                    std::max(teacher.vocab_size, student.vocab_size));
+      require_input(
+          teacher.vocab_size == student.vocab_size, "it predicts {} tokens, the model {}; {} {}",
+          teacher.vocab_size, student.vocab_size,
+          spec.start ? "by transformers' resize_token_embeddings give both"
+                     : "set model.vocab_size to",
+          spec.start ? std::max(teacher.vocab_size, student.vocab_size) : teacher.vocab_size);
       require_same_shape(teacher, spec.options);
       require_positions(teacher, spec.options);
     });

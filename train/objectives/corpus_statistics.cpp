@@ -194,8 +194,8 @@ void add_sources(const RunConfig& config, const Corpus& corpus,
   }
 }
 
-/// Draws the batches of the first training steps of a shape, and adds their samples and empty places
-/// to the report.
+/// Draws the batches of the first training steps of a shape, and adds their samples and empty
+/// places to the report.
 void try_batches(const RunConfig& config, const Corpus& corpus,
                  const std::vector<MaskedSamples>& samples, CorpusStatistics& report) {
   const std::vector<Stage> stages = stages_of(config);

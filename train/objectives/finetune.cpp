@@ -89,8 +89,8 @@ class TaskObjective : public Objective {
     return score;
   }
 
-  /// A warning if the values of a regression are far off in the run's `best` evaluation, which their
-  /// correlation does not tell; empty otherwise, and if that was before this start.
+  /// A warning if the values of a regression are far off in the run's `best` evaluation, which
+  /// their correlation does not tell; empty otherwise, and if that was before this start.
   std::string scale_warning(const TaskScores& constant, std::optional<double> best) const {
     const auto of_mean = constant.value("mse");
     if (best_ != best || !mse_ || !of_mean || !(*mse_ > *of_mean)) return "";

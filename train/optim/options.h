@@ -21,6 +21,7 @@ struct ParameterGroup {
   double learning_rate_factor = 1;
   std::optional<double> weight_decay = std::nullopt;
   bool freeze = false;
+  bool operator==(const ParameterGroup&) const = default;
 };
 
 template <class V>

@@ -29,8 +29,11 @@ std::ptrdiff_t group_of(const std::string& name, const std::vector<ParameterGrou
   return -1;
 }
 
-/// 0 for the embeddings, i + 1 for layer i; nothing for the final norm and heads.
+/// 0 for the embeddings, i + 1 for layer i, of a generator too; nothing for the final norm and
+/// heads.
 std::optional<std::int64_t> depth_of(std::string_view name) {
+  constexpr std::string_view of_generator = "generator.";
+  if (name.starts_with(of_generator)) name.remove_prefix(of_generator.size());
   if (name.starts_with(embeddings_prefix)) return 0;
   if (!name.starts_with(layer_prefix)) return std::nullopt;
   std::int64_t layer = 0;
@@ -97,12 +100,13 @@ void freeze_parameters(ParameterStore& store, const OptimizerOptions& options) {
 
 Problems group_problems(const ParameterStore& store, const OptimizerOptions& options) {
   std::vector<std::string> names;
-  for (const Parameter& parameter : store.parameters()) names.push_back(parameter.name());
-  std::vector<bool> applies(options.groups.size(), false);
+  std::vector<bool> applies(options.groups.size(), false), decays = applies;
   bool trains = options.groups.empty();
-  for (const std::string& name : names) {
-    const auto index = group_of(name, options.groups);
+  for (const Parameter& parameter : store.parameters()) {
+    names.push_back(parameter.name());
+    const auto index = group_of(names.back(), options.groups);
     if (index >= 0) applies[static_cast<std::size_t>(index)] = true;
+    if (index >= 0 && parameter.decays()) decays[static_cast<std::size_t>(index)] = true;
     trains |= index < 0 || !options.groups[static_cast<std::size_t>(index)].freeze;
   }
   Problems found;
@@ -127,6 +131,11 @@ Problems group_problems(const ParameterStore& store, const OptimizerOptions& opt
           fmt::format("{}.parameters '{}' matches only parameters of later groups, which replace "
                       "it; put it behind them, or remove it",
                       path, pattern));
+    } else if (group.weight_decay.value_or(0) > 0 && !decays[i]) {
+      add(
+          fmt::format("{}.weight_decay {} has no effect: biases, normalisation and the gates of "
+                      "windows never decay, and '{}' matches nothing else; leave it out",
+                      path, *group.weight_decay, pattern));
     }
   }
   if (!trains) add("optimizer.groups freezes all parameters; leave some to train");

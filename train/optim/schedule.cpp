@@ -51,8 +51,8 @@ double learning_rate(double peak, const ScheduleOptions& schedule, std::int64_t 
     case Decay::cosine: return peak * (1 + std::cos(std::numbers::pi * (1 - left))) / 2;
     case Decay::constant: return peak;
     case Decay::wsd: {
-      const auto decaying = std::min<std::int64_t>(
-          steps - warmup, std::llround(decay_share_of(schedule) * static_cast<double>(steps)));
+      const auto share = std::llround(decay_share_of(schedule) * static_cast<double>(steps));
+      const auto decaying = std::min<std::int64_t>(steps - warmup, std::max(share, 1LL));
       const std::int64_t past = step - (steps - decaying);
       if (past <= 0) return peak;
       return peak * (1 - std::sqrt(static_cast<double>(past) / static_cast<double>(decaying + 1)));

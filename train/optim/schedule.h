@@ -24,10 +24,10 @@ std::string decay_problem(const ScheduleOptions& schedule, std::optional<std::in
 /// - linear: peak · r
 /// - cosine: peak · (1 + cos(π (1 − r))) / 2
 /// - constant: peak
-/// - wsd (warm-up, stable, decay): peak, and in the last d = decay_share · steps steps (rounded)
-///   peak · (1 − √((t − (steps − d)) / (d + 1))), as Hägele et al., "Scaling Laws and
-///   Compute-Optimal Training Beyond Fixed Training Durations", NeurIPS 2024, recommend. Where the
-///   decay follows the warm-up at once, it has the steps that are left.
+/// - wsd (warm-up, stable, decay): peak, and in the last d = decay_share · steps steps (rounded,
+///   at least one)   peak · (1 − √((t − (steps − d)) / (d + 1))), as Hägele et al., "Scaling Laws
+///   and Compute-Optimal Training Beyond Fixed Training Durations", NeurIPS 2024, recommend. Where
+///   the decay follows the warm-up at once, it has the steps that are left.
 ///
 /// The rate would reach zero at step `steps` + 1, so the last step still learns. Throws an Error
 /// unless 1 ≤ step ≤ steps and 0 ≤ w ≤ steps.

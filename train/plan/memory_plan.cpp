@@ -60,6 +60,20 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   return labels;
 }
 
+/// Cuts the sequences of a batch into isolated ones of one token more than landmarks: documents
+/// that share a place have landmarks of their own, and of these there can be no more.
+void isolate(Batch& batch, std::int64_t landmarks) {
+  const Shape before = batch.input.input_ids.shape();
+  batch.input.offsets = {0};
+  for (std::int64_t row = 0; row < before[0]; ++row)
+    for (std::int64_t end = 0; end < before[1];) {
+      end = std::min(before[1], end + landmarks + 1);
+      batch.input.offsets.push_back(row * before[1] + end);
+    }
+  batch.input.input_ids = batch.input.input_ids.reshape({before.numel()});
+  batch.labels = batch.labels.reshape({before.numel()});
+}
+
 /// The teacher, which has exact attention; nothing in a run without one.
 Distillation teacher_of(const PlannedRun& config, DType dtype) {
   if (!config.distillation.teacher) return {};
@@ -133,10 +147,15 @@ double measure(const PlannedRun& config, std::int64_t sequences) {
   Batch batch;
   batch.input = input_of(config, sequences);
   batch.labels = labels_of(config, sequences);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(sequences));
+  if (!has_task(config) && config.data.packing == SequencePacking::isolated &&
+      shape.has_kind(AttentionKind::nystrom))
+    isolate(batch, shape.attention.num_landmarks);
+  const bool dense = batch.input.offsets.empty();
+  std::vector<std::int64_t> ids(
+      static_cast<std::size_t>(dense ? sequences : batch.input.sequences()));
   std::iota(ids.begin(), ids.end(), std::int64_t{0});
   const RunContext run{true, config.training.activation_checkpointing, 0, 0,
-                       Tensor::from(ids, {sequences})};
+                       Tensor::from(ids, {std::ssize(ids)})};
   arena.reset_peak();
   if (shape.head == Head::masked_lm) {
     pretraining_pass(model, distillation, batch, run);

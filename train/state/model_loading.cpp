@@ -355,6 +355,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   if (architecture != nullptr)
     for (const std::string& name : unread_names(weights, *architecture, config.head))
       result.names.unused.push_back(name);
+  if (!config.generator && has_generator(folder.path))
+    result.names.unused.emplace_back("generator");
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
     const bool given =

@@ -41,9 +41,10 @@ TEST(SpeedWatch, NamesAnIdleMachineAndAGpu) {
             "step 50: 200 tokens/s, 1000 at step 10; no other program is busy: the processor is "
             "hot, or limited by its container or host");
   SpeedWatch blind(false, [&] { return times; });
-  EXPECT_EQ(message_of(blind, times, {3, 0}, 100),
-            "step 50: 200 tokens/s, 1000 at step 10; the system does not tell whether other programs "
-            "are busy");
+  EXPECT_EQ(
+      message_of(blind, times, {3, 0}, 100),
+      "step 50: 200 tokens/s, 1000 at step 10; the system does not tell whether other programs "
+      "are busy");
   SpeedWatch gpu(true, [&] { return times; });
   EXPECT_EQ(message_of(gpu, times, {3, 3}, 100),
             "step 50: 200 tokens/s, 1000 at step 10; does another program use the GPU?");

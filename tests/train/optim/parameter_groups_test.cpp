@@ -33,6 +33,18 @@ TEST(ParameterOptions, LayerDecayLowersTheRateFromLayerToLayer) {
   EXPECT_EQ(of.at("cls.predictions.bias").learning_rate_factor, 1);
 }
 
+TEST(ParameterOptions, LayerDecayHoldsForAGeneratorToo) {
+  ModelConfig config = masked_lm_config();
+  config.head = Head::replaced_tokens;
+  config.generator.emplace();
+  OptimizerOptions options;
+  options.layer_decay = 0.5;
+  auto of = options_by_name(options, config);
+  EXPECT_EQ(of.at("generator." + layer + "0.attention.self.query.weight").learning_rate_factor,
+            0.25);
+  EXPECT_EQ(of.at("generator.cls.predictions.bias").learning_rate_factor, 1);
+}
+
 TEST(ParameterOptions, LayerDecayLeavesTheFinalNormItsRate) {
   ModelConfig config = masked_lm_config();
   config.norm = Norm::pre;

@@ -21,6 +21,7 @@ struct Case : Named {
   OptimizerKind optimizer = OptimizerKind::adamw;
   LayerKinds layers = {};
   std::vector<std::string> frozen = {};
+  bool isolated = false;  // documents of 17 tokens, one more than landmarks
 };
 
 RunConfig config_of(const Case& c = {""}) {
@@ -40,6 +41,7 @@ RunConfig config_of(const Case& c = {""}) {
   config.training.activation_checkpointing = c.checkpointing;
   config.training.batch_size = config.training.micro_batch_size = 5;
   config.optimizer.name = c.optimizer;
+  if (c.isolated) config.data.packing = SequencePacking::isolated;
   for (const std::string& parameters : c.frozen)
     config.optimizer.groups.push_back({parameters, 1, std::nullopt, true});
   return config;
@@ -64,6 +66,17 @@ std::int64_t measured_peak(const RunConfig& config) {
     if (i % 20 < 3) batch.labels.data<std::int64_t>()[i] = 5 + i * 11 % 2900;
   }
   batch.tokens = b * n;
+  if (config.data.packing == SequencePacking::isolated) {
+    batch.input.input_ids = batch.input.input_ids.reshape({b * n});
+    batch.labels = batch.labels.reshape({b * n});
+    batch.input.offsets = {0};
+    std::vector<std::int64_t> ids;
+    for (std::int64_t end = 17; batch.input.offsets.back() < b * n; end += 17) {
+      batch.input.offsets.push_back(std::min(end, b * n));
+      ids.push_back(std::ssize(ids));
+    }
+    batch.sample_ids = Tensor::from(ids, {std::ssize(ids)});
+  }
   Distillation distillation;
   if (config.distillation.teacher) {
     ModelConfig exact = config.model;
@@ -121,7 +134,15 @@ INSTANTIATE_TEST_SUITE_P(
                            false,
                            OptimizerKind::adamw,
                            {},
-                           {"*.embeddings.*", "cls.*"}}),
+                           {"*.embeddings.*", "cls.*"}},
+                      Case{"isolated",
+                           AttentionKind::nystrom,
+                           DType::f32,
+                           false,
+                           OptimizerKind::adamw,
+                           {},
+                           {},
+                           true}),
     case_name);
 
 MemoryPlan simple_plan() {
