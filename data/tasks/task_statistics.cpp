@@ -71,7 +71,8 @@ void count_duplicates(const TaskDataset& data, TaskSetStatistics& report) {
 TaskSetStatistics report_set(const TaskDataset& data) {
   TaskSetStatistics report;
   report.encoding = data.counts();
-  report.has_steps = data.width() > 0;
+  report.may_have_windows =
+      data.kind() == TaskKind::classification || data.kind() == TaskKind::regression;
   report.skipped = data.skipped();
   count_labels(data, report);
   report.lone_first_label = lone_first_label(data, report);
@@ -109,9 +110,9 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
         "data.sequence_length{}",
         name, percent(encoding.truncated.count, encoding.examples), encoding.truncated.count,
         encoding.examples, encoding.longest,
-        report.has_steps ? ""
-                         : "; single texts with a label or a number may be read in windows "
-                           "(task.windows)"));
+        report.may_have_windows
+            ? "; single texts with a label or a number may be read in windows (task.windows)"
+            : ""));
   if (report.values > 0 && report.smallest == report.largest)
     lines.push_back(fmt::format("{}: all values are {}; the correlation with them is undefined",
                                 name, report.smallest));

@@ -15,7 +15,7 @@ namespace nystrom {
 /// Statistics of one data set.
 struct TaskSetStatistics {
   EncodingCounts encoding;
-  bool has_steps = false;  ///< features: its lengths are steps, not tokens
+  bool may_have_windows = false;  ///< of the kinds of task.windows
   SkippedRows skipped;
   /// Counts of each label (tokens: of words; choices: of right positions).
   std::vector<std::pair<std::string, std::int64_t>> labels;

@@ -29,6 +29,7 @@ class PlainSource : public ByteSource {
   }
 
   std::int64_t position() const override { return position_; }
+  std::int64_t size() const { return file_.size(); }
 
  private:
   InputFile file_;
@@ -80,13 +81,12 @@ class CompressedSource : public ByteSource {
  private:
   void check_ratio(std::size_t made) {
     produced_ += static_cast<std::int64_t>(made);
-    const std::int64_t taken =
-        file_.position() - static_cast<std::int64_t>(block_size_ - block_used_);
-    if (produced_ > bomb_free_bytes && produced_ / bomb_ratio > taken)
+    const std::int64_t size = std::max(file_.size(), file_.position());  // of a pipe, so far
+    if (produced_ > bomb_free_bytes && produced_ / bomb_ratio > size)
       throw DecompressionBomb(
-          fmt::format("{}: {} bytes unpack to more than {} times as many, as no text does; if you "
-                      "trust the file, unpack it by hand and name the result",
-                      name_, taken, bomb_ratio));
+          fmt::format("{}: its {} bytes unpack to more than {} times as many, as no text does; if "
+                      "you trust the file, unpack it by hand and name the result",
+                      name_, size, bomb_ratio));
   }
 
   std::string name_;

@@ -13,7 +13,7 @@
 namespace nystrom {
 
 /// Thrown for a compressed file that expands far more than text does: to more than bomb_ratio times
-/// its size, beyond the first bomb_free_bytes.
+/// its size and bomb_free_bytes. A part of it may.
 class DecompressionBomb : public InputError {
  public:
   using InputError::InputError;

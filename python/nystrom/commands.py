@@ -383,6 +383,8 @@ def _paths(given: Any, name: str) -> str | list[str]:
     if isinstance(given, (list, tuple)) and name == "minimal_pairs":
         if not given:
             raise InputError("minimal_pairs: got no files; name one or several")
+        if not all(isinstance(each, (str, bytes, os.PathLike)) for each in given):
+            raise InputError("minimal_pairs: expected the names of files, which hold the pairs")
         return [path_of(each) for each in given]
     return path_of(given)
 

@@ -122,6 +122,16 @@ void check_command(const CLI::App& app, const std::vector<Command>& commands, in
   require_input(known, "unknown option {}; see nystrom --help", printable(word));
 }
 
+/// A hint at an option that may have taken what was meant as an argument; empty if there is none.
+std::string hint_at_taken_words(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_positional() && option->get_allow_extra_args() &&
+        std::cmp_greater(option->results().size(), option->get_items_expected_min()))
+      return fmt::format("; {} takes the words behind it: put arguments in front of it",
+                         option->get_name());
+  return "";
+}
+
 /// The message for a command line that CLI11 cannot parse. `command` is null if no command was
 /// recognized. An unknown option takes precedence, because it may cause the other errors.
 std::string parse_message(const CLI::ParseError& error, const CLI::App* command) {
@@ -134,7 +144,8 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
   std::vector<std::string> extras = command ? command->remaining() : std::vector<std::string>{};
   std::erase(extras, "--");  // which ends the options, and remains where one of them is wrong
   if (extras.empty())
-    return fmt::format("{}; see {}", printable(error.what(), std::string::npos), help);
+    return fmt::format("{}{}; see {}", printable(error.what(), std::string::npos),
+                       command ? hint_at_taken_words(*command) : "", help);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);

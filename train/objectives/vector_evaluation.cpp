@@ -209,8 +209,8 @@ VectorScores evaluate_classes(TextEmbedder& embedder, const TaskConfig& task) {
         fmt::format("{} of {} texts to test are among those to train on, as the model reads them; "
                     "their score is no test",
                     overlap, test.labels.size()));
-  return {{{"texts to train on", std::ssize(trained)},
-           {"texts to test", std::ssize(test.labels)},
+  return {{{"train", std::ssize(trained)},
+           {"test", std::ssize(test.labels)},
            {"labels", labels.size()}},
           {{"accuracy", metrics.accuracy}, {"f1_macro", metrics.f1_macro}},
           std::move(warnings)};

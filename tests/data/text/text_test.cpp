@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "core/base/utf8.h"
+#include "core/rng.h"
 #include "data/text/byte_source.h"
 #include "tests/support/gzip.h"
 #include "tests/support/temporary_folder.h"
@@ -402,11 +403,15 @@ TEST_F(TextReaderTest, DamagedCompressedFilesAreErrors) {
 TEST_F(TextReaderTest, BombsAreLeftOut) {
   write_bytes(folder_ / "bomb.gz", gzip(std::string(4 << 20, 'b')));
   write_bytes(folder_ / "bomb.zst", zstd(std::string(4 << 20, 'b')));
-  // A high ratio is accepted within the first megabyte.
+  // A high ratio is accepted within a megabyte, and in a part of a file.
   write_bytes(folder_ / "small.zst", zstd(std::string(1 << 19, 's')));
-  const Read read = read_files({folder_ / "bomb.gz", folder_ / "bomb.zst", folder_ / "small.zst"},
-                               Documents::files);
-  EXPECT_EQ(texts_of(read), Texts{std::string(1 << 19, 's')});
+  std::string mixed(2 << 20, 'm');
+  for (std::uint64_t i = 0; i < 30'000; ++i) mixed += std::to_string(mix64(i));
+  write_bytes(folder_ / "mixed.gz", gzip(mixed));
+  const Read read = read_files(
+      {folder_ / "bomb.gz", folder_ / "bomb.zst", folder_ / "mixed.gz", folder_ / "small.zst"},
+      Documents::files);
+  EXPECT_EQ(texts_of(read), (Texts{mixed, std::string(1 << 19, 's')}));
   EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].count, 2);
   const std::string& first = read.statistics[SkipReason::decompression_bomb].first;
   EXPECT_TRUE(first.starts_with((folder_ / "bomb.gz").string() + ": ")) << first;

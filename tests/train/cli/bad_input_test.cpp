@@ -254,6 +254,10 @@ const Case models[] = {
 };
 
 const Case configurations[] = {
+    {"an_argument_behind_values", "evaluate --text a.txt model --quiet",
+     "MODEL is required; --text takes the words behind it: put arguments in front of it; see "
+     "nystrom "
+     "evaluate --help"},
     {"no_configuration", "pretrain", "CONFIG is required; see nystrom pretrain --help"},
     {"absent_configuration", "pretrain absent.yaml",
      "absent.yaml: cannot open: No such file or directory"},
