@@ -1,9 +1,9 @@
 #include "core/device.h"
 
-#include <charconv>
 #include <string_view>
 
 #include "core/base/require.h"
+#include "core/base/words.h"
 #include "core/cuda/runtime.h"
 
 namespace nystrom {
@@ -15,11 +15,8 @@ Device device_called(const std::string& name, int default_gpu) {
   require_input(cuda::built_in(), "this build of nystrom has no CUDA support; use --device cpu");
   Device gpu{Device::Kind::cuda, default_gpu};
   if (name != "cuda") {
-    const std::string_view number = std::string_view(name).substr(5);
-    const auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), gpu.index);
-    require_input(error == std::errc() && end == number.data() + number.size() && gpu.index >= 0,
-                  "no number of a GPU; expected cuda:0, cuda:1, …");
+    gpu.index = number_of<int>(std::string_view(name).substr(5)).value_or(-1);
+    require_input(gpu.index >= 0, "no number of a GPU; expected cuda:0, cuda:1, …");
   }
   cuda::require_device(gpu.index);
   return gpu;

@@ -1,11 +1,11 @@
 #include "core/npy_header.h"
 
 #include <algorithm>
-#include <charconv>
 #include <regex>
 #include <string>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -19,12 +19,8 @@ constexpr const char* remedy =
 
 std::vector<std::int64_t> numbers_in(std::string_view text) {
   std::vector<std::int64_t> numbers;
-  for (const char *at = text.data(), *const end = at + text.size(); at < end;) {
-    std::int64_t number = 0;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error == std::errc()) numbers.push_back(number);
-    at = error == std::errc() ? next : at + 1;
-  }
+  for (const std::string_view word : words_between(text, ", "))
+    numbers.push_back(number_of<std::int64_t>(word).value_or(0));  // they are digits
   return numbers;
 }
 

@@ -3,19 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 
 namespace nystrom {
 namespace {
 
 std::optional<std::int64_t> parse_layer(std::string_view text) {
   constexpr std::size_t max_digits = 9;
-  std::int64_t layer = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layer);
-  const bool whole = error == std::errc() && end == text.data() + text.size() && text[0] != '-';
-  return whole && text.size() <= max_digits ? std::optional(layer) : std::nullopt;
+  const auto layer = number_of<std::int64_t>(text);
+  return text.size() <= max_digits && !text.starts_with('-') ? layer : std::nullopt;
 }
 
 }  // namespace

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "core/base/printable.h"
+#include "core/base/words.h"
 
 namespace nystrom {
 namespace {
@@ -12,10 +11,8 @@ namespace {
 /// The step of a key; nothing if it is none.
 std::optional<std::int64_t> step_of(const std::string& key, std::int64_t end) {
   if (key == "end") return end;
-  std::int64_t step = 0;
-  const auto [rest, error] = std::from_chars(key.data(), key.data() + key.size(), step);
-  return error == std::errc() && rest == key.data() + key.size() && step >= 0 ? std::optional(step)
-                                                                              : std::nullopt;
+  const auto step = number_of<std::int64_t>(key);
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/word_cut.h"
-#include "data/text/words.h"
 #include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {

@@ -9,12 +9,12 @@
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/feature_file.h"
 #include "data/tasks/labels.h"
 #include "data/text/match_files.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

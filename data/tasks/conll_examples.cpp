@@ -1,11 +1,11 @@
 // Sentences from CoNLL files: a word and its label a line, and an empty line after each sentence.
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/example_files.h"
 #include "data/text/line_reader.h"
 #include "data/text/table_cells.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

@@ -6,11 +6,11 @@
 #include <tuple>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/example_files.h"
 #include "data/text/byte_source.h"
 #include "data/text/line_reader.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

@@ -9,10 +9,10 @@
 #include <utf8proc.h>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/examples.h"
 #include "data/tasks/word_cut.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "core/base/json_part.h"
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/example_files.h"
@@ -13,7 +14,6 @@
 #include "data/text/line_reader.h"
 #include "data/text/row_lines.h"
 #include "data/text/table_cells.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

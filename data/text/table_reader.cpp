@@ -4,11 +4,11 @@
 
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/text/match_files.h"
 #include "data/text/row_lines.h"
 #include "data/text/table_cells.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

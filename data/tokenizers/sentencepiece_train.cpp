@@ -15,9 +15,9 @@
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "core/rng.h"
-#include "data/text/words.h"
 #include "data/tokenizers/pipeline/aligned_text.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/text/words.h"
+#include "core/base/words.h"
 
 namespace nystrom::testing {
 

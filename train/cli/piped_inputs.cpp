@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +16,7 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -29,10 +29,8 @@ std::optional<int> descriptor_in(std::string_view word) {
   if (word == "/dev/stdin") return STDIN_FILENO;
   for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
     if (!word.starts_with(folder)) continue;
-    int number = -1;
-    const char* end = word.data() + word.size();
-    const auto [stop, error] = std::from_chars(word.data() + folder.size(), end, number);
-    if (error == std::errc() && stop == end && number >= 0) return number;
+    const auto number = number_of<int>(word.substr(folder.size()));
+    if (number && *number >= 0) return number;
   }
   return std::nullopt;
 }

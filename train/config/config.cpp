@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/base/require.h"
-#include "data/text/words.h"
+#include "core/base/words.h"
 #include "train/config/yaml.h"
 #include "train/optim/schedule.h"
 

@@ -15,7 +15,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
-#include "data/text/words.h"
+#include "core/base/words.h"
 
 namespace nystrom {
 namespace {

@@ -7,10 +7,10 @@
 #include <iterator>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
-#include "data/text/words.h"
 #include "train/distributed/transport.h"
 
 namespace nystrom {

@@ -9,11 +9,11 @@
 #include "core/base/checksum.h"
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
 #include "data/tasks/word_cut.h"
 #include "data/text/table_reader.h"
-#include "data/text/words.h"
 #include "train/objectives/text_embedder.h"
 #include "train/objectives/vector_evaluation.h"
 

@@ -11,6 +11,7 @@
 
 #include "core/base/printable.h"
 #include "core/base/suggest.h"
+#include "core/base/words.h"
 
 namespace nystrom {
 namespace {
@@ -41,23 +42,14 @@ std::optional<std::int64_t> depth_of(std::string_view name) {
   return layer + 1;
 }
 
-std::vector<std::string> parts_of(std::string_view name) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t end = std::min(name.find('.', begin), name.size());
-    parts.emplace_back(name.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 /// A hint for a pattern that matches none of `names`, which are not empty.
 std::string hint_for(const std::string& pattern, const std::vector<std::string>& names) {
   std::set<std::string> all;
   for (const std::string& name : names)
-    for (std::string& part : parts_of(name)) all.insert(std::move(part));
+    for (const std::string_view part : words_between(name, ".")) all.emplace(part);
   const std::vector<std::string> known(all.begin(), all.end());
-  for (const std::string& part : parts_of(pattern)) {
+  for (const std::string_view word : words_between(pattern, ".")) {
+    const std::string part(word);
     if (part.find_first_of("*?[") != part.npos || all.contains(part)) continue;
     if (const auto near = nearest(part, known))
       return fmt::format("did you mean '{}' in place of '{}'?", *near, printable(part, 40));

@@ -12,12 +12,12 @@
 #include "core/base/control_groups.h"
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
 #include "core/threads.h"
 #include "data/library_versions.h"
-#include "data/text/words.h"
 #include "train/distributed/processes.h"
 
 namespace nystrom {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
-#include "data/text/words.h"
 #include "nn/model.h"
 #include "train/loop/distillation.h"
 #include "train/optim/optimizer.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/words.h"
 #include "core/check.h"
-#include "data/text/words.h"
 #include "train/config/config_docs.h"
 
 namespace nystrom {

@@ -9,8 +9,8 @@
 #include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "core/kernels.h"
-#include "data/text/words.h"
 
 namespace nystrom {
 namespace {

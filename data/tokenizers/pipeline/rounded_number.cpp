@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "data/text/words.h"
+#include "core/base/words.h"
 
 namespace nystrom {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/text/words.h"
+#include "core/base/words.h"
 
 namespace nystrom {
 namespace {

@@ -6,8 +6,8 @@
 #include "core/base/json.h"
 #include "core/base/json_part.h"
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
-#include "data/text/words.h"
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 namespace nystrom {
