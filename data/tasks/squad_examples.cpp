@@ -43,7 +43,7 @@ Answer read_answer(std::string text, std::int64_t character, const std::string& 
   const auto characters = static_cast<std::int64_t>(starts.size()) - 1;
   require_input(!is_blank(text), "{}: the text of an answer is {}", name,
                 text.empty() ? "empty" : "nothing but white space");
-  require_input(character < characters,
+  require_input(character >= 0 && character < characters,
                 "{}: answer_start {} lies outside the context of {} characters", name, character,
                 characters);
   const std::int64_t last =
@@ -97,7 +97,7 @@ void read_answers(const TaskConfig& task, const JsonPart& answers,
   const std::vector<std::int64_t> starts = character_starts(*example.pair);
   const auto add = [&](const JsonPart& text, const JsonPart& start) {
     example.answers.push_back(
-        read_answer(text.text(), start.integer(0, max_squad_bytes), *example.pair, starts, name));
+        read_answer(text.text(), start.integer(INT64_MIN, INT64_MAX), *example.pair, starts, name));
   };
   if (answers.value().is_object()) {
     const auto texts = answers["text"].elements(), places = answers["answer_start"].elements();
@@ -128,23 +128,25 @@ void read_squad(const TaskConfig& task, const std::filesystem::path& file, Label
       "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas; "
       "for rows with the columns question, context and answers set task.format to json",
       *name);
+  // The form of the whole file is checked before a question is used.
+  std::vector<std::pair<std::string, std::vector<JsonPart>>> paragraphs;
+  for (const JsonPart& article : JsonPart(document, *name)["data"].elements())
+    for (const JsonPart& paragraph : article["paragraphs"].elements())
+      paragraphs.emplace_back(paragraph["context"].text(), paragraph["qas"].elements());
   std::set<std::string> ids;
-  for (const JsonPart& article : JsonPart(document, *name)["data"].elements()) {
-    for (const JsonPart& paragraph : article["paragraphs"].elements()) {
-      const std::string context = paragraph["context"].text();
-      for (const JsonPart& question : paragraph["qas"].elements()) {
-        const auto read = [&] {
-          try {
-            Example example = read_question(task, question, context, labelled, name);
-            require_input(ids.insert(example.id).second, "{}: an earlier question has the same id",
-                          example.place());
-            return example;
-          } catch (const InputError& error) {  // later questions can still be read
-            throw BadRow(error.what());
-          }
-        };
-        if (!sink.take(read)) return;
-      }
+  for (const auto& [context, questions] : paragraphs) {
+    for (const JsonPart& question : questions) {
+      const auto read = [&] {
+        try {
+          Example example = read_question(task, question, context, labelled, name);
+          require_input(ids.insert(example.id).second, "{}: an earlier question has the same id",
+                        example.place());
+          return example;
+        } catch (const InputError& error) {  // later questions can still be read
+          throw BadRow(error.what());
+        }
+      };
+      if (!sink.take(read)) return;
     }
   }
 }

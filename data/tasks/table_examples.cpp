@@ -54,7 +54,7 @@ TaskConfig with_own_columns(TaskConfig task, const std::filesystem::path& file, 
     try {
       more = reader->next().has_value();
     } catch (const BadRow&) {
-      continue;
+      if (task.bad_rows != BadRows::skip) return task;  // the reading of examples tells it
     }
   }
   const auto has = [&](const std::optional<std::string>& name) {

@@ -284,8 +284,11 @@ const BadFile bad_files[] = {
      squad(
          R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": "8"}]})"),
      "DIR/a.json: data[0].paragraphs[0].qas[0].answers[0].answer_start: got \"8\", expected a "
-     "whole "
-     "number from 0 to 1073741824"},
+     "whole number"},
+    {"offset_below", questions, unchanged, "a.json",
+     squad(
+         R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": -1}]})"),
+     "DIR/a.json: question '7': answer_start -1 lies outside the context of 19 characters"},
     {"empty_answer", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [{"text": "", "answer_start": 8}]})"),
      "DIR/a.json: question '7': the text of an answer is empty"},

@@ -250,6 +250,19 @@ TEST_F(Examples, WordsInJsonLines) {
   EXPECT_EQ(rows.at(0).labels, (Words{"B-X", "O"}));
 }
 
+TEST_F(Examples, TheFormOfASquadFileIsCheckedBeforeAQuestionIsUsed) {
+  const auto files = write("a.json", R"({"data": [{"paragraphs": [{"context": "the sea", "qas": [
+      {"id": "1", "question": "What?", "answers": [{"text": "sea", "answer_start": 4}]}]}]},
+      {"title": "x"}]})");
+  std::size_t used = 0;
+  EXPECT_EQ(input_error([&] {
+              for_each_example(resolve_task(task_of(TaskKind::questions)), files,
+                               Labelled::required, skipped_, [&](Example&&) { ++used; });
+            }),
+            files[0] + ": data[1]: 'paragraphs' is missing");
+  EXPECT_EQ(used, 0U);
+}
+
 TEST_F(Examples, SquadCountsCharactersNotBytes) {
   const std::string text =
       R"({"version": "2.0", "data": [{"title": "t", "paragraphs": [
