@@ -385,10 +385,11 @@ def answers_of(texts: Any, starts: Any, place: str) -> dict[str, Any]:
     if not isinstance(texts, (list, tuple)):
         missing = is_missing(texts) or texts == ""
         texts, starts = ([], []) if missing else ([texts], [starts])
+    starts = starts if isinstance(starts, (list, tuple)) else [starts]
     # Columns with missing values hold whole numbers as floats.
     whole = [
         int(each) if isinstance(each, float) and each.is_integer() else each
-        for each in (starts if isinstance(starts, (list, tuple)) else [starts])
+        for each in (_plain_list(start, place) for start in starts)
     ]
     return {"text": [text_of(each, place) for each in texts], "answer_start": whole}
 

@@ -92,13 +92,14 @@ void freeze_parameters(ParameterStore& store, const OptimizerOptions& options) {
 
 Problems group_problems(const ParameterStore& store, const OptimizerOptions& options) {
   std::vector<std::string> names;
-  std::vector<bool> applies(options.groups.size(), false), decays = applies;
+  std::set<std::string> decaying;
+  std::vector<bool> applies(options.groups.size(), false);
   bool trains = options.groups.empty();
   for (const Parameter& parameter : store.parameters()) {
     names.push_back(parameter.name());
     const auto index = group_of(names.back(), options.groups);
     if (index >= 0) applies[static_cast<std::size_t>(index)] = true;
-    if (index >= 0 && parameter.decays()) decays[static_cast<std::size_t>(index)] = true;
+    if (parameter.decays()) decaying.insert(names.back());
     trains |= index < 0 || !options.groups[static_cast<std::size_t>(index)].freeze;
   }
   Problems found;
@@ -123,7 +124,8 @@ Problems group_problems(const ParameterStore& store, const OptimizerOptions& opt
           fmt::format("{}.parameters '{}' matches only parameters of later groups, which replace "
                       "it; put it behind them, or remove it",
                       path, pattern));
-    } else if (group.weight_decay.value_or(0) > 0 && !decays[i]) {
+    } else if (group.weight_decay.value_or(0) > 0 && !group.freeze &&
+               std::ranges::none_of(decaying, [&](const auto& n) { return matches(group, n); })) {
       add(
           fmt::format("{}.weight_decay {} has no effect: biases, normalisation and the gates of "
                       "windows never decay, and '{}' matches nothing else; leave it out",

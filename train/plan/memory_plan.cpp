@@ -84,7 +84,8 @@ Distillation teacher_of(const PlannedRun& config, DType dtype) {
   return {config.distillation, std::move(teacher)};
 }
 
-/// Forward and backward pass of a masked language model.
+/// Forward and backward pass of a masked language model. Here and below there is no backward pass
+/// where what is trained lies outside of the pass: in layers of vectors, say.
 void pretraining_pass(const Model& model, const Distillation& distillation, const Batch& batch,
                       RunContext run) {
   Tape tape;
@@ -98,7 +99,7 @@ void pretraining_pass(const Model& model, const Distillation& distillation, cons
     const MaskedLmOutput out = model.masked_lm(batch.input, batch.labels, 1, run);
     loss = pass ? pass->loss(out) : out.loss;
   }
-  tape.backward(loss);
+  if (loss.requires_grad()) tape.backward(loss);
 }
 
 /// The same of a model that says masked rows of features.
@@ -109,7 +110,8 @@ void features_pass(const Model& model, const Batch& batch, const RunContext& run
   Tape tape;
   const Tensor targets =
       Tensor::empty({std::ssize(rows), *model.config().embed_dim}, DType::f64, nowhere);
-  tape.backward(model.masked_features(batch.input, rows, targets, 1, run));
+  const Var loss = model.masked_features(batch.input, rows, targets, 1, run);
+  if (loss.requires_grad()) tape.backward(loss);
 }
 
 /// The same of a task: from its logits, or from the hidden states that a text's vector is of.
@@ -120,7 +122,8 @@ void task_pass(const Model& model, Batch batch, RunContext run) {
   const Var result = out.logits.defined()         ? out.logits
                      : out.start_logits.defined() ? out.start_logits + out.end_logits
                                                   : out.last_hidden_state;
-  tape.backward(result, Tensor::full(result.shape(), 1, result.dtype(), nowhere));
+  if (result.requires_grad())
+    tape.backward(result, Tensor::full(result.shape(), 1, result.dtype(), nowhere));
 }
 
 /// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the

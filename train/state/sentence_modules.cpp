@@ -164,7 +164,7 @@ void read_encoder_options(SentenceModules& result) {
   for (const char* name : {"bert", "roberta", "distilbert", "camembert", "xlm-roberta"}) {
     const fs::path file = result.encoder / fmt::format("sentence_{}_config.json", name);
     const json root = options_of(file);
-    if (root.empty()) continue;
+    if (root == json::object()) continue;
     const JsonPart options(root, printable_path(file));
     for (const auto& [key, part] : options.members())
       if (!is_neutral(key, part.value()))

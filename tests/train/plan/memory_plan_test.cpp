@@ -460,6 +460,20 @@ TEST(MemoryPlan, ATeacherThatHasEndedCostsNothingInLongSequences) {
   EXPECT_LT(at_first.activations(5), always.activations(5));
 }
 
+TEST(MemoryPlan, WhatIsTrainedMayLieOutsideOfThePass) {
+  RunConfig config = config_of({"",
+                                AttentionKind::nystrom,
+                                DType::f32,
+                                false,
+                                OptimizerKind::adamw,
+                                {},
+                                {"nystromformer*"}});
+  config.task.kind = TaskKind::embeddings;
+  config.model.head = Head::none;
+  config.model.embedding.projection = 4;
+  EXPECT_GT(plan_memory(config, 1).activations(5), 0);
+}
+
 TEST(MemoryPlan, CountsTheTeachersOwnShape) {
   RunConfig config = config_of();
   config.distillation.teacher = "teacher";
