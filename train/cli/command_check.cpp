@@ -159,6 +159,7 @@ void read_features(CheckReport& report, const RunSpec& spec) {
   report.warn(feature_warnings(sets, report.config.training));
   report.sequences = sets.train->size();
   require_schedules_within_run(report.config, *report.sequences);
+  require_same_data(spec, run_data(sets));
 }
 
 /// Gives the plan as many columns of choices as an example has: of a list in one column it would
@@ -179,10 +180,12 @@ void read_task(CheckReport& report, const RunSpec& spec) {
     report.warn(embedding_warnings(data));
     report.sequences = std::ssize(data.train->content().samples);
     require_same_run(complete);
+    require_same_data(complete, run_data(data));
     report.config = std::move(complete.options);
     return;
   }
   PreparedTask task = prepare_task(spec);
+  require_same_data(task.spec, run_data(task));
   for (const auto& part : {task.train, task.validation, task.test})
     if (part) read_bags(report, *part);
   const TaskStatistics statistics = task_statistics(*task.train, *task.validation);
@@ -204,11 +207,14 @@ void read_corpus(CheckReport& report, const RunSpec& spec, bool data, Log& log) 
                               spec.options.vocab_size_from_tokenizer &&
                               !spec.options.tokenizer.train.vocab_size;
   if (!corpus) return;
-  report.config = with_tokenizer(spec, corpus->tokenizer).options;
+  const RunSpec complete = with_tokenizer(spec, corpus->tokenizer);
+  report.config = complete.options;
   if (data) {
     for (const auto* sources : {&corpus->train, &corpus->validation})
       for (const CorpusSource& source : *sources) source.tokens->verify();
     warn_of_unknown(*corpus, log);
+    if (spec.saved.has_checkpoints)
+      require_same_data(complete, run_data(*corpus, load_teacher(spec, cpu_device).get()));
     report.data = corpus_statistics(report.config, *corpus, log);
     report.sequences = report.data->train.sequences;
     report.warn(data_warnings(*report.data));

@@ -28,7 +28,7 @@ struct RunData {
   std::int64_t samples = 0;  ///< training samples of an epoch
   /// What a new head of regression says before the first step: the mean of the training values.
   std::optional<double> first_value{};
-  std::string metric_name;        ///< the name of Score::value, such as "loss"
+  std::string metric_name{};      ///< the name of Score::value, such as "loss"
   bool higher_is_better = false;  ///< whether a higher Score::value is better
   /// For a checkpoint; none if the run has no tokenizer.
   std::vector<TokenizerFile> tokenizer_files{};

@@ -31,6 +31,30 @@ std::string fault_at(std::int64_t step) {
   return fmt::format("at step {} the memory or the processor of one of them is at fault; ", step);
 }
 
+/// A hash of the weights of model.from; empty without them: a run that goes on does without.
+std::string start_checksum(const RunSpec& spec) {
+  const bool known = spec.start && ModelWeights::exist(spec.start->path);
+  return known ? ModelWeights::open(spec.start->path).checksum() : "";
+}
+
+/// Throws an InputError if a checkpoint belongs to others than these data and first weights.
+void require_same(const RunSpec& spec, const RunData& data, const std::string& start,
+                  const RunState& saved) {
+  const auto require = [&](bool same, const char* what, const std::string& option) {
+    require_input(same,
+                  "{}: its checkpoints {}; bring the files of {} back as they were, or choose "
+                  "another run_dir",
+                  printable_path(spec.options.run_dir), what, option);
+  };
+  require(saved.tokenizer == data.tokenizer, "come from another tokenizer", tokenizer_option(spec));
+  require(saved.data == data.data, "come from other data", training_option(spec));
+  require(saved.validation == data.validation, "were evaluated on other data",
+          validation_option(spec));
+  require(saved.teacher == data.teacher, "had another teacher", "distillation.teacher");
+  require(saved.start.empty() || start.empty() || saved.start == start,
+          "started from other weights, those that log.txt names", "model.from");
+}
+
 /// The state of one run in training.
 class Run {
  public:
@@ -50,7 +74,6 @@ class Run {
   void resume();
   void restore_checkpoint(std::int64_t step);
   void warn_of_newer_files(const fs::path& state) const;
-  void require_same_data(const RunState& saved) const;
   void roll_back(const std::string& spike);
   void remove_old();
   void step(const StopSignals& stop);
@@ -103,9 +126,7 @@ Run::Run(const RunSession& session, const RunSpec& spec, Objective& objective, D
   state_.data = data_.data;
   state_.validation = data_.validation;
   state_.teacher = data_.teacher;
-  // A run that goes on does without them.
-  if (spec.start && ModelWeights::exist(spec.start->path))
-    state_.start = ModelWeights::open(spec.start->path).checksum();
+  state_.start = start_checksum(spec);
   if (config_.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
   if (!has_task(config_)) state_.losses.emplace();
@@ -156,7 +177,7 @@ void Run::restore_checkpoint(std::int64_t step) {
   communicator_.require_same_files(printable_path(folder),
                                    fs::exists(manifest) ? file_checksum(manifest) : "absent");
   RunState saved = RunState::read(folder / "state.json");
-  require_same_data(saved);
+  require_same(spec_, data_, state_.start, saved);
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
                 "{}: was not written by a run in training.dtype {}",
                 printable_path(folder / "state.json"), config_.training.dtype);
@@ -167,25 +188,6 @@ void Run::restore_checkpoint(std::int64_t step) {
   saved_ = saved.to_json();
   if (saved.start.empty()) saved.start = state_.start;
   state_ = std::move(saved);
-}
-
-/// Throws an InputError if a checkpoint belongs to other training or validation data, to another
-/// teacher, or to other first weights. Its best score would not be comparable.
-void Run::require_same_data(const RunState& saved) const {
-  const auto require_same = [&](bool same, const char* what, const std::string& option) {
-    require_input(same,
-                  "{}: its checkpoints {}; bring the files of {} back as they were, or choose "
-                  "another run_dir",
-                  printable_path(config_.run_dir), what, option);
-  };
-  require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer",
-               tokenizer_option(spec_));
-  require_same(saved.data == state_.data, "come from other data", training_option(spec_));
-  require_same(saved.validation == state_.validation, "were evaluated on other data",
-               validation_option(spec_));
-  require_same(saved.teacher == state_.teacher, "had another teacher", "distillation.teacher");
-  require_same(saved.start.empty() || state_.start.empty() || saved.start == state_.start,
-               "started from other weights, those that log.txt names", "model.from");
 }
 
 /// Warns of large files that were written after a checkpoint: other numbers in them may be unknown.
@@ -472,6 +474,14 @@ void require_work_for_all(const RunConfig& config, int processes) {
       "got {}",
       grows ? "training.batch_schedule" : "training.deterministic", processes, processes, micro,
       batch);
+}
+
+void require_same_data(const RunSpec& spec, const RunData& data) {
+  const fs::path checkpoints = fs::path(spec.options.run_dir) / "checkpoints";
+  std::vector<std::string> passed_over;  // the run tells of them
+  if (const auto newest = newest_checkpoint(checkpoints, passed_over))
+    require_same(spec, data, start_checksum(spec),
+                 RunState::read(checkpoint_path(checkpoints, *newest) / "state.json"));
 }
 
 RunSession::RunSession(const RunSpec& spec, Log& log, Communicator& communicator)

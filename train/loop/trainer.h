@@ -18,6 +18,11 @@ namespace nystrom {
 /// pretraining on features, sort it by length and divide it into whole micro-batches.
 void require_work_for_all(const RunConfig& config, int processes);
 
+/// Throws an InputError if the newest intact checkpoint in the run directory belongs to another
+/// tokenizer, other training or validation data, another teacher or other first weights. Its best
+/// score would not be comparable. `spec` is complete.
+void require_same_data(const RunSpec& spec, const RunData& data);
+
 /// The run directory of one run while it trains. Collective.
 class RunSession {
  public:

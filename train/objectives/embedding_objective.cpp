@@ -40,14 +40,12 @@ class EmbeddingObjective : public Objective {
         config.model.embedding.normalize || !config.embedding_loss.matryoshka_dimensions.empty();
     config_.embedding_loss.triplet_margin = config.embedding_loss.margin(of_length_one);
     options_ = loader_options(config, communicator);
-    run_data_ = {.tokenizer = text_checksum(data_.tokenizer->definition()),
-                 .data = data_.train->content().checksum,
-                 .validation = data_.validation.checksum,
-                 .samples = std::ssize(data_.train->content().samples),
-                 .metric_name = enum_name(*config.task.metric),
-                 .higher_is_better = true,
-                 .tokenizer_files = data_.tokenizer->files(config.data.sequence_length),
-                 .micro_batch_ranks = micro_batch_ranks(options_)};
+    run_data_ = run_data(data_);
+    run_data_.samples = std::ssize(data_.train->content().samples);
+    run_data_.metric_name = enum_name(*config.task.metric);
+    run_data_.higher_is_better = true;
+    run_data_.tokenizer_files = data_.tokenizer->files(config.data.sequence_length);
+    run_data_.micro_batch_ranks = micro_batch_ranks(options_);
   }
 
   void start(std::int64_t batch) override {
@@ -242,6 +240,12 @@ EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Token
                 "task.metric {}: task.validation holds {}, which are measured by {}",
                 enum_name(*config.task.metric), data.validation.kind, names);
   return data;
+}
+
+RunData run_data(const EmbeddingData& data) {
+  return {.tokenizer = text_checksum(data.tokenizer->definition()),
+          .data = data.train->content().checksum,
+          .validation = data.validation.checksum};
 }
 
 std::vector<std::string> describe(const EmbeddingData& data) {

@@ -61,6 +61,9 @@ struct EmbeddingData {
 /// token, and where texts, loss, views and metric do not fit each other.
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer);
 
+/// What a resumed run must find unchanged in its data.
+RunData run_data(const EmbeddingData& data);
+
 /// What the data is like, one line each.
 std::vector<std::string> describe(const EmbeddingData& data);
 

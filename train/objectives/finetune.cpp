@@ -33,27 +33,25 @@ bool lowers_case(const Tokenizer& tokenizer) {
 /// The training objective of a downstream task.
 class TaskObjective : public Objective {
  public:
-  TaskObjective(const RunConfig& config, std::shared_ptr<const TaskDataset> train,
-                std::shared_ptr<const TaskDataset> validation, const Tokenizer* tokenizer,
-                const TaskStatistics& report, Communicator& communicator)
-      : config_(config),
+  /// `run` must outlive it.
+  TaskObjective(const PreparedTask& run, const TaskStatistics& report, Communicator& communicator)
+      : config_(run.spec.options),
         communicator_(communicator),
-        train_(std::move(train)),
-        validation_(std::move(validation)),
+        train_(run.train),
+        validation_(run.validation),
         baseline_(report.baseline.decisive),
         baseline_text_(fmt::format("always {}: {} {:.4f}", report.baseline_prediction,
                                    report.baseline.metric, baseline_)) {
-    options_ = loader_options(config, communicator);
-    run_data_ = {.tokenizer = tokenizer ? text_checksum(tokenizer->definition()) : "",
-                 .data = content_checksum(*train_),
-                 .validation = content_checksum(*validation_),
-                 .samples = train_->size(),
-                 .first_value = mean_value(*train_),
-                 .metric_name = enum_name(*config.task.metric),
-                 .higher_is_better = !by_loss(),
-                 .micro_batch_ranks = micro_batch_ranks(options_),
-                 .large_files = large_files({train_, validation_})};
-    if (tokenizer) run_data_.tokenizer_files = tokenizer->files(config.data.sequence_length);
+    options_ = loader_options(config_, communicator);
+    run_data_ = run_data(run);
+    run_data_.samples = train_->size();
+    run_data_.first_value = mean_value(*train_);
+    run_data_.metric_name = enum_name(*config_.task.metric);
+    run_data_.higher_is_better = !by_loss();
+    run_data_.micro_batch_ranks = micro_batch_ranks(options_);
+    run_data_.large_files = large_files({train_, validation_});
+    if (const auto& tokenizer = run.spec.tokenizer)
+      run_data_.tokenizer_files = tokenizer->files(config_.data.sequence_length);
   }
 
   void start(std::int64_t batch) override {
@@ -183,6 +181,13 @@ RunResult finetune_embeddings(const RunSpec& spec, Log& log, Device device,
 }
 
 }  // namespace
+
+RunData run_data(const PreparedTask& run) {
+  const auto& tokenizer = run.spec.tokenizer;
+  return {.tokenizer = tokenizer ? text_checksum(tokenizer->definition()) : "",
+          .data = content_checksum(*run.train),
+          .validation = content_checksum(*run.validation)};
+}
 
 std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config) {
   std::vector<std::string> lines;
@@ -324,8 +329,7 @@ FinetuneResult finetune(const RunSpec& spec, Log& log, Device device, Communicat
     for (const std::string& line : run_warnings(run, report)) log.warn(line);
   }
   return with_recorded_errors(log, [&] {
-    TaskObjective objective(options, run.train, run.validation, spec.tokenizer.get(), report,
-                            communicator);
+    TaskObjective objective(run, report, communicator);
     bool tested = run.test && communicator.is_first();  // perhaps, by an earlier start
     RunObserver watching = observer;
     watching.on_step = [&](const StepRecord& step) {

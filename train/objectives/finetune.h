@@ -25,6 +25,9 @@ struct FinetuneResult : RunResult {
 /// InputError for the first error in the files.
 PreparedTask prepare_task(const RunSpec& spec);
 
+/// What a resumed run must find unchanged in its data.
+RunData run_data(const PreparedTask& run);
+
 /// A description of a task's data, as lines of text: the number of examples, their lengths, the
 /// truncation, and the frequency of each label.
 std::vector<std::string> describe(const TaskStatistics& report, const RunConfig& config);

@@ -85,13 +85,11 @@ class FeatureObjective : public Objective {
       : config_(config), communicator_(communicator), sets_(std::move(sets)) {
     options_ = loader_options(config, communicator);
     options_.unlabelled = true;
-    run_data_ = {.tokenizer = "",
-                 .data = features_checksum(*sets_.train),
-                 .validation = features_checksum(*sets_.validation),
-                 .samples = sets_.train->size(),
-                 .metric_name = "loss",
-                 .micro_batch_ranks = micro_batch_ranks(options_),
-                 .large_files = large_files({sets_.train, sets_.validation})};
+    run_data_ = run_data(sets_);
+    run_data_.samples = sets_.train->size();
+    run_data_.metric_name = "loss";
+    run_data_.micro_batch_ranks = micro_batch_ranks(options_);
+    run_data_.large_files = large_files({sets_.train, sets_.validation});
     mean_.resize(static_cast<std::size_t>(sets_.train->width()));
     if (communicator.is_first()) mean_ = mean_row(*sets_.train, options_.seed);
     mean_ = communicator.sum(mean_);
@@ -212,6 +210,12 @@ FeatureSets open_features(const RunSpec& spec) {
                   "longer ones",
                   option);
   return sets;
+}
+
+RunData run_data(const FeatureSets& sets) {
+  return {.tokenizer = "",
+          .data = features_checksum(*sets.train),
+          .validation = features_checksum(*sets.validation)};
 }
 
 std::vector<std::string> describe(const FeatureSets& sets, std::int64_t sequence_length) {

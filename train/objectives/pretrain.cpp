@@ -46,14 +46,11 @@ class PretrainingRun : public Objective {
     options_.micro_batch_size = config_.training.micro_batch_size;
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
-    run_data_ = {.tokenizer = corpus_.train[0].tokens->info().tokenizer,
-                 .data = content_checksum(corpus_.train),
-                 .validation = content_checksum(corpus_.validation),
-                 .teacher = distillation_.teacher ? model_hash(*distillation_.teacher) : "",
-                 .samples = sequences_of(train_),
-                 .metric_name = "loss",
-                 .tokenizer_files = corpus_.tokenizer->files(config_.data.sequence_length),
-                 .micro_batch_ranks = micro_batch_ranks(options_)};
+    run_data_ = run_data(corpus_, distillation_.teacher.get());
+    run_data_.samples = sequences_of(train_);
+    run_data_.metric_name = "loss";
+    run_data_.tokenizer_files = corpus_.tokenizer->files(config_.data.sequence_length);
+    run_data_.micro_batch_ranks = micro_batch_ranks(options_);
   }
 
   void start(std::int64_t batch) override {
@@ -201,6 +198,19 @@ class PretrainingRun : public Objective {
 
 }  // namespace
 
+RunData run_data(const Corpus& corpus, const Model* teacher) {
+  return {.tokenizer = corpus.train[0].tokens->info().tokenizer,
+          .data = content_checksum(corpus.train),
+          .validation = content_checksum(corpus.validation),
+          .teacher = teacher ? model_hash(*teacher) : ""};
+}
+
+std::unique_ptr<Model> load_teacher(const RunSpec& spec, Device device) {
+  if (!spec.teacher) return nullptr;
+  return load_model(spec.teacher->path, spec.teacher->config, spec.options.training.dtype,
+                    StoreMode::inference, device);
+}
+
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                         const RunObserver& observer) {
   require_computable(spec.options, device);
@@ -215,9 +225,7 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
     const RunSpec complete = with_tokenizer(spec, corpus.tokenizer);
     Distillation distillation;
     if (complete.teacher) {
-      distillation = {complete.options.distillation,
-                      load_model(complete.teacher->path, complete.teacher->config,
-                                 complete.options.training.dtype, StoreMode::inference, device)};
+      distillation = {complete.options.distillation, load_teacher(complete, device)};
       const auto until = complete.options.distillation.until_step;
       log.say(fmt::format("teacher: {}, {} parameters{}", printable_path(complete.teacher->path),
                           distillation.teacher->parameters().count(),

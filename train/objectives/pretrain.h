@@ -5,6 +5,7 @@
 
 #include "data/tasks/task_dataset.h"
 #include "train/loop/trainer.h"
+#include "train/objectives/corpus.h"
 #include "train/objectives/evaluation.h"
 
 namespace nystrom {
@@ -19,6 +20,11 @@ struct PretrainResult {
 /// pretrain_features. `spec` is resolved for pretraining. Throws an InputError for unusable text.
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                         const RunObserver& observer = {});
+
+/// What a resumed run must find unchanged in its data and in its teacher, or null.
+RunData run_data(const Corpus& corpus, const Model* teacher);
+/// The model of distillation.teacher; null without one.
+std::unique_ptr<Model> load_teacher(const RunSpec& spec, Device device);
 
 /// The features of a batch whose masked rows are zeros, and what they held.
 struct MaskedFeatures {
@@ -49,6 +55,9 @@ struct FeatureSets {
 /// to validate on. A test part stays unread. Throws an InputError for the first error in the files,
 /// and where all samples of a set have a single row.
 FeatureSets open_features(const RunSpec& spec);
+
+/// What a resumed run must find unchanged in its samples.
+RunData run_data(const FeatureSets& sets);
 
 /// What the samples are like, a line a set.
 std::vector<std::string> describe(const FeatureSets& sets, std::int64_t sequence_length);

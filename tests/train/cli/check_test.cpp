@@ -151,6 +151,33 @@ TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
       "(0.0001, now 0.5), seed (42, now 1); choose another run_dir, or undo the changes");
 }
 
+TEST_F(CheckTest, ComparesTheDataWithThoseOfTheCheckpoints) {
+  write_bytes(folder_ / "task.yaml",
+              "run_dir: task\nmodel: {from: run}\n"
+              "task: {kind: classification, train: [task.tsv], validation: [task.tsv]}\n"
+              "training: {epochs: null, steps: 1, batch_size: 2}\n");
+  const std::string rows = "text\tlabel\nthe sea\ta\nold men\tb\nstars\ta\n";
+  write_bytes(folder_ / "task.tsv", rows);
+  const auto expect_both_refuse = [&](const std::string& command, const std::string& more,
+                                      const std::string& message) {
+    for (const std::string& each : {"check" + more + " --data", command + more})
+      expect_says(refusal(each + " --set training.steps=6 --quiet"), message);
+  };
+  run("pretrain run.yaml --quiet --set training.steps=1");
+  run("check run.yaml --data --set training.steps=3");
+  run("finetune task.yaml --quiet");
+  run("check task.yaml --data --set training.steps=3");
+  write_bytes(folder_ / "task.tsv", rows + "ships\tb\n");
+  expect_both_refuse("finetune", " task.yaml", "task: its checkpoints come from other data; bring");
+  write_bytes(folder_ / "task.tsv", rows);
+  write_lines(folder_ / "train.txt", tiny_lines(31, 3));
+  expect_both_refuse("pretrain", " run.yaml", "run: its checkpoints come from other data; bring");
+  fs::remove_all(folder_ / "run");
+  run("pretrain run.yaml --quiet --set training.steps=1 --set seed=7");
+  expect_both_refuse("finetune", " task.yaml",
+                     "task: its checkpoints started from other weights, those that log.txt names");
+}
+
 TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
   run("pretrain run.yaml --quiet --set training.steps=10");
   const std::string by_default = "run.yaml --set schedule.warmup_steps=null --set training.steps=";
