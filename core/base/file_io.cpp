@@ -228,15 +228,22 @@ std::filesystem::path parent_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-void make_folders(const std::filesystem::path& folder) {
+std::filesystem::path nearest_folder(const std::filesystem::path& folder) {
   std::error_code error;
   // Checked once: another process of the run may create it at the same time.
   const std::filesystem::file_status status = std::filesystem::status(folder, error);
-  if (std::filesystem::is_directory(status)) return;
+  if (std::filesystem::is_directory(status)) return folder;
   require_input(!std::filesystem::exists(status), "{}: is no folder; name another place",
                 printable_path(folder));
   const std::filesystem::path parent = parent_of(folder);
-  if (parent != folder) make_folders(parent);
+  return parent == folder ? folder : nearest_folder(parent);
+}
+
+void make_folders(const std::filesystem::path& folder) {
+  if (nearest_folder(folder) == folder) return;
+  std::error_code error;
+  const std::filesystem::path parent = parent_of(folder);
+  make_folders(parent);
   std::filesystem::create_directory(folder, error);
   require_input(!error, "{}: cannot create the folder: {}; name another place",
                 printable_path(folder), error.message());

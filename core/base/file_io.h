@@ -151,6 +151,9 @@ std::string write_text_file(const std::filesystem::path& path, std::string_view 
 std::string file_checksum(const std::filesystem::path& path);
 /// The folder that holds `path`.
 std::filesystem::path parent_of(const std::filesystem::path& path);
+/// The nearest folder that exists, of `folder` and its parents. Throws an InputError where anything
+/// else is in the way.
+std::filesystem::path nearest_folder(const std::filesystem::path& folder);
 /// Creates `folder` and its missing parents durably. Throws an InputError when the system refuses.
 void make_folders(const std::filesystem::path& folder);
 /// Makes the names in `folder` durable. Throws an InputError when the system refuses. Does nothing

@@ -110,6 +110,7 @@ RunSpec resolve_sound(const CheckOptions& options, Device device) {
   if (errors.empty() && options.devices)
     errors.note("", [&] { require_work_for_all(spec.options, *options.devices); });
   if (!options.plans_elsewhere()) {
+    errors.note("", [&] { require_startable(spec.options.run_dir); });
     errors.note("", [&] { require_computable(spec.options, device); });
     if (errors.empty())
       errors.note("", [&] { require_memory(spec.options, device, 1, spec.teacher_shape()); });

@@ -1,9 +1,11 @@
 #include "train/loop/run_spec.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <span>
 
+#include "core/base/file_io.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/encoder.h"
@@ -22,7 +24,11 @@ namespace fs = std::filesystem;
 
 void ResolutionErrors::add(const Problems& problems) {
   if (!file_) require_none(problems);
-  for (const Problem& problem : problems) lines_.push_back(*file_ + ": " + problem.message);
+  for (const Problem& problem : problems) add_line(*file_ + ": " + problem.message);
+}
+
+void ResolutionErrors::add_line(std::string line) {
+  if (std::ranges::find(lines_, line) == lines_.end()) lines_.push_back(std::move(line));
 }
 
 void ResolutionErrors::throw_if_any() const {
@@ -297,6 +303,8 @@ void require_masks(const RunSpec& spec) {
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
   match_inputs_of_run(spec, errors);
+  if (!reads_features(spec.options))
+    errors.note("data.cache", [&] { nearest_folder(spec.options.data.cache); });
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
   if (!fits) return;  // the settings are incomplete
   if (!has_task(spec.options)) errors.note("logging.fill_masks", [&] { require_masks(spec); });

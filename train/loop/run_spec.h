@@ -40,7 +40,7 @@ class ResolutionErrors {
  public:
   /// Throws the first error.
   ResolutionErrors() = default;
-  /// Collects all errors. `file` is the name of the configuration, in front of each.
+  /// Collects all errors, each once. `file` is the name of the configuration, in front of each.
   explicit ResolutionErrors(std::string file) : file_(std::move(file)) {}
 
   /// Runs f. Its InputError gets `option` in front, and is thrown or becomes a line. Returns
@@ -52,7 +52,7 @@ class ResolutionErrors {
       return true;
     } catch (const InputError& error) {
       if (!file_) throw;
-      lines_.push_back(*file_ + ": " + error.what());
+      add_line(*file_ + ": " + error.what());
       return false;
     }
   }
@@ -63,6 +63,8 @@ class ResolutionErrors {
   void throw_if_any() const;
 
  private:
+  void add_line(std::string line);
+
   std::optional<std::string> file_;
   std::vector<std::string> lines_;
 };

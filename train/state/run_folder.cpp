@@ -219,7 +219,7 @@ std::array<fs::path, 2> places_of(const fs::path& folder) {
 }
 
 void check_run_place(const fs::path& run_dir, const fs::path& cache) {
-  if (!fs::is_directory(run_dir)) return;
+  if (nearest_folder(run_dir) != run_dir) return;
   const bool unused = std::ranges::all_of(folder_entries(run_dir), [&](const fs::path& entry) {
     const bool no_checkpoint = entry.filename() == "checkpoints" && !fs::is_symlink(entry) &&
                                fs::is_directory(entry) && fs::is_empty(entry);
@@ -229,6 +229,11 @@ void check_run_place(const fs::path& run_dir, const fs::path& cache) {
                 "{}: is not empty and holds no run; choose another run_dir",
                 printable_path(run_dir));
   require_no_link(run_dir / "checkpoints");
+}
+
+void require_startable(const fs::path& run_dir) {
+  const fs::path place = nearest_folder(run_dir);
+  require_success(::access(place.c_str(), W_OK | X_OK) == 0, place, "cannot write in it");
 }
 
 fs::path place_in_sweep(const fs::path& sweep, bool options, const fs::path& run_dir) {

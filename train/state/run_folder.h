@@ -42,10 +42,15 @@ std::filesystem::path normal_place(const std::filesystem::path& path);
 /// a last slash.
 std::array<std::filesystem::path, 2> places_of(const std::filesystem::path& folder);
 
-/// Throws an InputError if the folder holds anything but a run or a sweep, or if its checkpoints
-/// are elsewhere, behind a link. A copy of a run without its mark is known by its checkpoints. The
-/// folder may hold the run's cache, which other commands make before it. Writes nothing.
+/// Throws an InputError if the folder holds anything but a run or a sweep, if a file is in its
+/// place or on the way to it, or if its checkpoints are elsewhere, behind a link. A copy of a run
+/// without its mark is known by its checkpoints. The folder may hold the run's cache, which other
+/// commands make before it. Writes nothing.
 void check_run_place(const std::filesystem::path& run_dir, const std::filesystem::path& cache = {});
+
+/// Throws an InputError if this process may not write in the folder, or not make it. Writes
+/// nothing.
+void require_startable(const std::filesystem::path& run_dir);
 
 /// The place of a run within its sweep, POINT/seed-S or, without `options`, seed-S, from `run_dir`
 /// of summary.json. Only its last names count, so that it stays within the sweep. Throws an

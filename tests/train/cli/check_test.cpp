@@ -135,6 +135,17 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
           "run.yaml: tokenizer.path: no: no such file or folder");
 }
 
+TEST_F(CheckTest, TellsOfFoldersThatCannotBeMade) {
+  const Lines before = paths_below(folder_.path());
+  const std::string message = "run.yaml: train.txt: is no folder; name another place";
+  expect_refused("check run.yaml --set run_dir=train.txt/run", message);
+  expect_refused("check run.yaml --set data.cache=train.txt",
+                 "run.yaml: data.cache: train.txt: is no folder; name another place");
+  for (const std::string command : {"prepare", "pretrain"})
+    expect_says(refusal(command + " run.yaml --set run_dir=train.txt/run"), "train.txt: is no fo");
+  EXPECT_EQ(paths_below(folder_.path()), before);
+}
+
 TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
   expect_refused(
       "check run.yaml --set training.dtype=f16",
