@@ -87,7 +87,7 @@ std::optional<Example> read_first_example(const TaskConfig& task,
 /// Checks the files of a task, and reads no more than one good example of each set.
 void check_task_files(const TaskConfig& given, ResolutionErrors& errors) {
   const TaskConfig task = resolve_task(given);
-  const bool readable = errors.empty() && task.kind != TaskKind::features;
+  const bool readable = task.kind != TaskKind::features;
   for (const auto& [option, patterns] :
        {std::pair("task.train", &task.train), std::pair("task.validation", &task.validation)}) {
     if (patterns->empty()) continue;  // task.validation_fraction
@@ -101,14 +101,15 @@ void check_task_files(const TaskConfig& given, ResolutionErrors& errors) {
 
 /// Resolves the run. Throws one InputError with all errors, one per line, if there are any.
 RunSpec resolve_sound(const CheckOptions& options, Device device) {
-  RunSpec given = read_run(config_file(options.config), options.common.overrides);
-  const bool task = has_task(given.options) && !options.pretraining;
   ResolutionErrors errors(printable(options.config));
-  RunSpec spec =
-      resolve(std::move(given), task ? RunKind::finetuning : RunKind::pretraining, errors);
-  if (task || spec.inputs) check_task_files(task ? spec.options.task : *spec.inputs, errors);
-  if (errors.empty() && options.devices)
-    errors.note("", [&] { require_work_for_all(spec.options, *options.devices); });
+  RunSpec spec = read_run(config_file(options.config), options.common.overrides, errors);
+  if (errors.empty()) {
+    const bool task = has_task(spec.options) && !options.pretraining;
+    spec = resolve(std::move(spec), task ? RunKind::finetuning : RunKind::pretraining, errors);
+    if (task || spec.inputs) check_task_files(task ? spec.options.task : *spec.inputs, errors);
+    if (options.devices)
+      errors.note("", [&] { require_work_for_all(spec.options, *options.devices); });
+  }
   if (!options.plans_elsewhere()) {
     errors.note("", [&] { require_startable(spec.options.run_dir); });
     errors.note("", [&] { require_computable(spec.options, device); });

@@ -203,6 +203,12 @@ std::set<std::string> options_in(Overrides overrides, const std::optional<std::s
   return reader.given();
 }
 
+RunConfig understood_options(const ConfigText& text, Overrides overrides) {
+  RunConfig given;
+  ConfigReader(text.text, text.name, overrides).read_into(given);
+  return given;
+}
+
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides) {
   ModelConfig changed = model;
   ConfigReader reader({}, name, overrides);

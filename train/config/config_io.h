@@ -89,6 +89,10 @@ RunConfig override_config(RunConfig config, const std::string& name, Overrides o
 /// the sections that these are in. What is wrong in them is passed over.
 std::set<std::string> options_in(Overrides overrides, const std::optional<std::string>& file = {});
 
+/// The options that a text and overrides give, over the plain defaults. What is wrong in them is
+/// passed over. Throws an InputError if the text is no YAML.
+RunConfig understood_options(const ConfigText& text, Overrides overrides);
+
 /// Applies overrides of `model.…` options to `model` and checks the result. `name` is the source of
 /// `model` in errors. Throws an InputError and leaves `model` unchanged if there is an error.
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 #include <span>
+#include <sstream>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -24,11 +25,18 @@ namespace fs = std::filesystem;
 
 void ResolutionErrors::add(const Problems& problems) {
   if (!file_) require_none(problems);
-  for (const Problem& problem : problems) add_line(*file_ + ": " + problem.message);
+  for (const Problem& problem : problems) add_line(problem.message);
 }
 
-void ResolutionErrors::add_line(std::string line) {
-  if (std::ranges::find(lines_, line) == lines_.end()) lines_.push_back(std::move(line));
+void ResolutionErrors::add(const InputError& error) {
+  std::istringstream lines(error.what());
+  for (std::string line; std::getline(lines, line);) lines_.push_back(line);
+}
+
+void ResolutionErrors::add_line(const std::string& message) {
+  const std::string line = *file_ + ": " + message;
+  const auto is_known = [&](const std::string& known) { return known == line || known == message; };
+  if (std::ranges::none_of(lines_, is_known)) lines_.push_back(line);
 }
 
 void ResolutionErrors::throw_if_any() const {
@@ -300,21 +308,36 @@ void require_masks(const RunSpec& spec) {
                   printable(text, 40), own);
 }
 
+/// Opens what options name by themselves, for the errors alone: where a run's options break a rule,
+/// more is not known.
+void open_named(const RunConfig& config, ResolutionErrors& errors) {
+  Log quiet(true);
+  const auto open = [&](const char* option, const std::optional<std::string>& name, const auto& f) {
+    if (name && !name->empty()) errors.note(option, [&] { f(*name); });
+  };
+  open("model.from", config.start.from, open_start_folder);
+  open("tokenizer.path", config.tokenizer.path,
+       [](const std::string& name) { open_tokenizer(find_tokenizer(name)); });
+  open("distillation.teacher", config.distillation.teacher,
+       [&](const std::string& name) { open_model_folder(name, {}, quiet); });
+}
+
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   check_pretraining_run(spec, errors);
   match_inputs_of_run(spec, errors);
   if (!reads_features(spec.options))
     errors.note("data.cache", [&] { nearest_folder(spec.options.data.cache); });
   const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
-  if (!fits) return;  // the settings are incomplete
-  if (!has_task(spec.options)) errors.note("logging.fill_masks", [&] { require_masks(spec); });
+  if (fits && !has_task(spec.options))
+    errors.note("logging.fill_masks", [&] { require_masks(spec); });
   errors.note("", [&] {  // messages about run_dir begin with it
     spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
-    require_same_settings(spec.options, spec.saved);
+    if (fits) require_same_settings(spec.options, spec.saved);  // else they are incomplete
   });
-  errors.note("", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
-  if (!errors.empty() || !spec.options.distillation.teacher) return;
-  errors.note("", [&] { spec.teacher = open_teacher(spec); });
+  if (fits) errors.note("", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
+  if (!errors.empty()) return open_named(spec.options, errors);
+  if (spec.options.distillation.teacher)
+    errors.note("", [&] { spec.teacher = open_teacher(spec); });
 }
 
 /// Reports a pooling that a task has no use for. That of model.from stays.
@@ -337,8 +360,8 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   if (errors.empty()) errors.add(pooling_problems(spec));
   const bool sound = errors.empty();
   match_inputs_of_run(spec, errors);
-  if (!sound) return;
-  const bool fits = errors.note("", [&] { spec = with_named_tokenizer(spec); });
+  const bool fits = sound && errors.note("", [&] { spec = with_named_tokenizer(spec); });
+  if (!sound) open_named(spec.options, errors);
   // The files of the task complete the settings and the head: prepare_task compares both.
   errors.note("", [&] {  // messages about run_dir begin with it
     spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
@@ -404,6 +427,21 @@ void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors) {
     spec.options = pretraining_on_inputs(std::move(spec.options));
   }
   errors.add(validate_pretraining(spec.options, /*of_files=*/!spec.inputs));
+}
+
+RunSpec read_run(const ConfigText& yaml, Overrides overrides, ResolutionErrors& errors) {
+  try {
+    return read_run(yaml, overrides);
+  } catch (const InputError& error) {
+    RunSpec spec;
+    spec.options = understood_options(yaml, overrides);
+    const RunConfig& config = spec.options;
+    errors.add(error);
+    match_inputs_of_run(spec, errors);
+    open_named(config, errors);
+    errors.note("", [&] { check_run_place(config.run_dir, config.data.cache); });
+    return spec;
+  }
 }
 
 RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors) {

@@ -52,18 +52,20 @@ class ResolutionErrors {
       return true;
     } catch (const InputError& error) {
       if (!file_) throw;
-      add_line(*file_ + ": " + error.what());
+      add_line(error.what());
       return false;
     }
   }
   void add(const Problems& problems);
+  /// Adds the lines of an error that say where they are from. note() adds none of them again.
+  void add(const InputError& error);
   std::size_t size() const { return lines_.size(); }
   bool empty() const { return lines_.empty(); }
   /// Throws one InputError with all lines, if there are any.
   void throw_if_any() const;
 
  private:
-  void add_line(std::string line);
+  void add_line(const std::string& message);
 
   std::optional<std::string> file_;
   std::vector<std::string> lines_;
@@ -72,6 +74,10 @@ class ResolutionErrors {
 /// Reads the options and opens the folder of model.from: all that one needs to know of a run that
 /// does not start. Throws an InputError with all errors of single options, one per line.
 RunSpec read_run(const ConfigText& yaml, Overrides overrides = {});
+
+/// The same for nystrom check: an error also tells what is wrong with the files and folders that
+/// the options name. The run is then incomplete.
+RunSpec read_run(const ConfigText& yaml, Overrides overrides, ResolutionErrors& errors);
 
 /// Takes the task of a pretraining run out of its options, if there is one, into spec.inputs. Then
 /// checks the rules of pretraining.

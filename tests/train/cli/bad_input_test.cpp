@@ -514,7 +514,11 @@ const Case tasks[] = {
      "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, 6]"},
     {"wide_stride_in_check", "check task.yaml --set task.kind=questions --set task.stride=128",
      "task.yaml: task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens "
-     "of context beside a long question"},
+     "of context beside a long question\n"
+     "task.yaml: task.train: train.tsv: a cell of it is one text; questions with answers are read "
+     "from JSON: SQuAD's own, or rows with its columns (.jsonl)\n"
+     "task.yaml: task.validation: train.tsv: a cell of it is one text; questions with answers are "
+     "read from JSON: SQuAD's own, or rows with its columns (.jsonl)"},
     {"choices_of_masks", "predict base '[MASK]' --choice a",
      "--choice goes with a text on the command line, for a task; this is a masked language model"},
     {"steps_and_epochs", FINETUNE "training.steps=3 --set training.epochs=2",

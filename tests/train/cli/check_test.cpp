@@ -135,6 +135,32 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
           "run.yaml: tokenizer.path: no: no such file or folder");
 }
 
+TEST_F(CheckTest, TellsOfFilesBesideWrongValues) {
+  const std::string nowhere =
+      " matches no file; relative names start at the current folder " + here();
+  const std::string files = "run.yaml: data.train: 'no.txt'" + nowhere +
+                            "\n"
+                            "run.yaml: tokenizer.path: no: no such file or folder\n"
+                            "run.yaml: train.txt: is no folder; name another place";
+  const std::string command =
+      "check run.yaml --set data.train=no.txt --set tokenizer.path=no --set run_dir=train.txt/run ";
+  expect_refused(command + "--set training.micro_batch_size=3",
+                 "--set training.micro_batch_size=3: training.batch_size 4 is not divisible by "
+                 "micro_batch_size 3; a step is a whole number of micro-batches\n" +
+                     files);
+  expect_refused(command + "--set seed=x",
+                 "--set seed=x: seed: got 'x', expected a whole number at least 0\n" + files);
+  write_bytes(folder_ / "task.yaml",
+              "run_dir: task\nmodel: {from: no}\n"
+              "task: {kind: classification, train: [no.tsv], validation: [rows.tsv]}\n");
+  write_bytes(folder_ / "rows.tsv", "words\tlabel\nthe sea\ta\n");
+  const std::string rows = "task.yaml: task.train: 'no.tsv'" + nowhere;
+  expect_says(refusal("check task.yaml"), "model.from: no: no such folder; ");
+  EXPECT_TRUE(last_.err.ends_with("\n" + rows + "\n")) << last_.err;
+  expect_says(refusal("check task.yaml --set model.from=null --set tokenizer.path=tokenizer"),
+              rows + "\ntask.yaml: task.validation: rows.tsv:1: there is no column 'text'");
+}
+
 TEST_F(CheckTest, TellsOfFoldersThatCannotBeMade) {
   const Lines before = paths_below(folder_.path());
   const std::string message = "run.yaml: train.txt: is no folder; name another place";
