@@ -27,6 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *lock_name = ".lock", *log_name = "log.txt";
+constexpr fmt::format_string<std::string> in_use =
+    "{}: another process trains in this run directory; wait for it, or choose another run_dir";
 constexpr std::string_view mark = "nystrom run\n";
 
 /// The first line of a file; "" without one.
@@ -181,9 +183,7 @@ RunLock::RunLock(const fs::path& run_dir)
   require_input(error == EWOULDBLOCK,
                 "{}: cannot be locked: {}; choose a run_dir on a file system with locks (flock)",
                 printable_path(path_), std::strerror(error));
-  throw InputError(fmt::format(
-      "{}: another process trains in this run directory; wait for it, or choose another run_dir",
-      printable_path(run_dir)));
+  throw InputError(fmt::format(in_use, printable_path(run_dir)));
 }
 
 void RunLock::require_held() const {
@@ -234,6 +234,10 @@ void check_run_place(const fs::path& run_dir, const fs::path& cache) {
 void require_startable(const fs::path& run_dir) {
   const fs::path place = nearest_folder(run_dir);
   require_success(::access(place.c_str(), W_OK | X_OK) == 0, place, "cannot write in it");
+  const Descriptor lock(
+      ::open((run_dir / lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const bool locked = lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+  require_input(!locked || errno != EWOULDBLOCK, in_use, printable_path(run_dir));
 }
 
 fs::path place_in_sweep(const fs::path& sweep, bool options, const fs::path& run_dir) {

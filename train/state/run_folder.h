@@ -48,8 +48,8 @@ std::array<std::filesystem::path, 2> places_of(const std::filesystem::path& fold
 /// commands make before it. Writes nothing.
 void check_run_place(const std::filesystem::path& run_dir, const std::filesystem::path& cache = {});
 
-/// Throws an InputError if this process may not write in the folder, or not make it. Writes
-/// nothing.
+/// Throws an InputError if this process may not write in the folder, or not make it, or if another
+/// process trains in it now. Writes nothing.
 void require_startable(const std::filesystem::path& run_dir);
 
 /// The place of a run within its sweep, POINT/seed-S or, without `options`, seed-S, from `run_dir`

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tests/support/program_test.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "train/objectives/corpus_statistics.h"
+#include "train/state/run_folder.h"
 
 namespace nystrom::testing {
 namespace {
@@ -170,6 +172,18 @@ TEST_F(CheckTest, TellsOfFoldersThatCannotBeMade) {
   for (const std::string command : {"prepare", "pretrain"})
     expect_says(refusal(command + " run.yaml --set run_dir=train.txt/run"), "train.txt: is no fo");
   EXPECT_EQ(paths_below(folder_.path()), before);
+}
+
+TEST_F(CheckTest, TellsOfAProcessThatTrains) {
+  std::optional<RunLock> lock(folder_ / "run");
+  const std::string message =
+      "run: another process trains in this run directory; wait for it, or choose another run_dir";
+  expect_refused("check run.yaml", "run.yaml: " + message);
+  expect_refused("pretrain run.yaml --quiet", message);
+  run("check run.yaml --memory 1G");  // a plan for other machines
+  lock.reset();
+  run("check run.yaml");
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
 TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
