@@ -75,9 +75,8 @@ double JsonPart::number() const {
 }
 
 std::int64_t JsonPart::integer(std::int64_t least, std::int64_t most) const {
-  const std::string expected = least == INT64_MIN ? "a whole number"
-                               : most == INT64_MAX
-                                   ? fmt::format("a whole number of at least {}", least)
+  const std::string expected = least == INT64_MIN
+                                   ? "a whole number"
                                    : fmt::format("a whole number from {} to {}", least, most);
   if (!value_->is_number_integer()) fail_type(expected.c_str());
   if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > std::uint64_t{INT64_MAX})
