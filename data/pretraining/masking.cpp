@@ -126,11 +126,10 @@ void add_words(std::span<const std::int64_t> ids, std::size_t first, const Maski
 }
 
 /// The number of tokens to select.
-std::size_t target_of(std::span<const MaskingUnit> units, double probability) {
+std::size_t target_of(std::span<const MaskingUnit> units, double share) {
   std::size_t maskable = 0;
   for (const MaskingUnit& unit : units) maskable += unit.end - unit.begin;
-  const auto rounded =
-      static_cast<std::size_t>(std::lround(probability * static_cast<double>(maskable)));
+  const auto rounded = static_cast<std::size_t>(std::lround(share * static_cast<double>(maskable)));
   return std::min(maskable, std::max<std::size_t>(1, rounded));
 }
 
@@ -227,13 +226,12 @@ std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> la
   return chosen;
 }
 
-std::vector<std::int64_t> masked_rows(std::int64_t rows, double probability,
-                                      const MaskingKey& key) {
+std::vector<std::int64_t> masked_rows(std::int64_t rows, double share, const MaskingKey& key) {
   std::vector<MaskingUnit> units;
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
     units.push_back({row, row + 1});
   const std::size_t most = std::max<std::size_t>(1, units.size() - 1);
-  choose(units, std::min(most, target_of(units, probability)), SpanConfig{}, Draws(key));
+  choose(units, std::min(most, target_of(units, share)), SpanConfig{}, Draws(key));
   std::vector<std::int64_t> chosen;
   for (const MaskingUnit& unit : units)
     if (unit.chosen) chosen.push_back(static_cast<std::int64_t>(unit.begin));

@@ -129,10 +129,10 @@ std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> la
                          const MaskingTable& table, const MaskingConfig& masking,
                          const MaskingKey& key, std::span<const std::int64_t> lengths = {});
 
-/// Selects min(n − 1, max(1, round(probability · n))) of the n rows of a sample of features,
+/// Selects min(n − 1, max(1, round(share · n))) of the n rows of a sample of features,
 /// without replacement: their numbers, ascending. A single row is selected, so that each sample has
 /// a part in the loss, though nothing but the mean row tells it.
-std::vector<std::int64_t> masked_rows(std::int64_t rows, double probability, const MaskingKey& key);
+std::vector<std::int64_t> masked_rows(std::int64_t rows, double share, const MaskingKey& key);
 
 // ---- Sentence-order prediction: the order of two segments of a text -----------------------------
 

@@ -134,11 +134,11 @@ void read_squad(const TaskConfig& task, const std::filesystem::path& file, Label
     for (const JsonPart& paragraph : article["paragraphs"].elements())
       paragraphs.emplace_back(paragraph["context"].text(), paragraph["qas"].elements());
   std::set<std::string> ids;
-  for (const auto& [context, questions] : paragraphs) {
-    for (const JsonPart& question : questions) {
+  for (const auto& paragraph : paragraphs) {
+    for (const JsonPart& question : paragraph.second) {
       const auto read = [&] {
         try {
-          Example example = read_question(task, question, context, labelled, name);
+          Example example = read_question(task, question, paragraph.first, labelled, name);
           require_input(ids.insert(example.id).second, "{}: an earlier question has the same id",
                         example.place());
           return example;
