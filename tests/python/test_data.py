@@ -343,7 +343,10 @@ def test_questions_may_have_no_answer(task):
         ),
         ({"text": ["sea"], "answer_start": []}, "there are 1 texts but 0 of 'answer_start'"),
         ({"text": ["sea"], "answer_start": ["4"]}, r'answer_start\[0\]: got "4", expected a whole'),
-        ({"text": ["sea"], "answer_start": [4.5]}, r"answer_start\[0\]: got 4\.5, expected a whole"),
+        (
+            {"text": ["sea"], "answer_start": [4.5]},
+            r"answer_start\[0\]: got 4\.5, expected a whole",
+        ),
         ({"text": [], "answer_start": []}, "it has no answer; set task.no_answer to true"),
         ("sea", r"row 0, column 'answers': got 'sea' \(str\).*label=\['answer', 'answer_start'\]"),
         (["sea"], r"'answers': got .*'sea'.*, expected SQuAD's answers"),

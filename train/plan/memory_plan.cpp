@@ -84,8 +84,14 @@ Distillation teacher_of(const PlannedRun& config, DType dtype) {
   return {config.distillation, std::move(teacher)};
 }
 
-/// Forward and backward pass of a masked language model. Here and below there is no backward pass
-/// where what is trained lies outside of the pass: in layers of vectors, say.
+/// The backward pass from ones. There is none where what is trained lies outside of the forward
+/// pass: in layers of vectors, say.
+void differentiate(Tape& tape, const Var& result) {
+  if (result.requires_grad())
+    tape.backward(result, Tensor::full(result.shape(), 1, result.dtype(), nowhere));
+}
+
+/// Forward and backward pass of a masked language model.
 void pretraining_pass(const Model& model, const Distillation& distillation, const Batch& batch,
                       RunContext run) {
   Tape tape;
@@ -99,7 +105,7 @@ void pretraining_pass(const Model& model, const Distillation& distillation, cons
     const MaskedLmOutput out = model.masked_lm(batch.input, batch.labels, 1, run);
     loss = pass ? pass->loss(out) : out.loss;
   }
-  if (loss.requires_grad()) tape.backward(loss);
+  differentiate(tape, loss);
 }
 
 /// The same of a model that says masked rows of features.
@@ -110,8 +116,7 @@ void features_pass(const Model& model, const Batch& batch, const RunContext& run
   Tape tape;
   const Tensor targets =
       Tensor::empty({std::ssize(rows), *model.config().embed_dim}, DType::f64, nowhere);
-  const Var loss = model.masked_features(batch.input, rows, targets, 1, run);
-  if (loss.requires_grad()) tape.backward(loss);
+  differentiate(tape, model.masked_features(batch.input, rows, targets, 1, run));
 }
 
 /// The same of a task: from its logits, or from the hidden states that a text's vector is of.
@@ -122,8 +127,7 @@ void task_pass(const Model& model, Batch batch, RunContext run) {
   const Var result = out.logits.defined()         ? out.logits
                      : out.start_logits.defined() ? out.start_logits + out.end_logits
                                                   : out.last_hidden_state;
-  if (result.requires_grad())
-    tape.backward(result, Tensor::full(result.shape(), 1, result.dtype(), nowhere));
+  differentiate(tape, result);
 }
 
 /// Counts the peak memory in bytes of forward and backward of `sequences` sequences, without the
