@@ -258,7 +258,7 @@ Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
                const std::vector<Var>& inputs) {
   std::vector<Tensor> values;
   for (const Var& input : inputs) values.push_back(input.value());
-  // What f uses beside its inputs may need gradients too.
+  // Values that f uses beside its inputs may need gradients too.
   const auto [output, wanted] = [&] {
     const NoGrad no_recording;
     const Var result = f(inputs);

@@ -71,7 +71,7 @@ class Grads {
 /// gradient dy. The tape holds dy no longer: a function that takes it by value may free it.
 using Backward = std::function<void(Tensor dy, Grads grads)>;
 
-/// What a backward function asks of dy.
+/// The form in which a backward function asks for dy.
 struct DyForm {
   bool strided = false;             ///< accepts any strides; otherwise dy is contiguous
   std::optional<DType> dtype = {};  ///< the type of dy, if it is not that of the result
@@ -111,7 +111,7 @@ class Tape {
   friend Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
                         const std::vector<Var>& inputs);
 
-  /// What a tape records. The tape owns it, and its thread knows it while the tape lives.
+  /// The recorded steps. The tape owns them, and its thread knows them while the tape lives.
   struct Record;
 
   /// That of the active tape of this thread, or null.

@@ -24,7 +24,7 @@ constexpr std::int64_t alignment = 64;
 /// own, so that they do not keep a large block from being one again.
 constexpr std::int64_t smallest_part = 4096;
 
-/// What may be reserved beyond the largest use so far: a quarter of it, and at least this.
+/// The least that may be reserved beyond the largest use so far; otherwise a quarter of that use.
 constexpr std::int64_t least_slack = 256 * 1024;
 
 /// Rounds up to 64 bytes, and large sizes to 1/16 of their power of two. Batches of varying size

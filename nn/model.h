@@ -35,7 +35,7 @@ struct MaskedLmOutput {
   Var order_logits{};
 };
 
-/// What the losses of a step of replaced-token detection are divided by, and the weight of the
+/// The divisors of the losses of a step of replaced-token detection, and the weight of the
 /// second one.
 struct ReplacedTokensScale {
   double masked = 1;  ///< the masked tokens of the whole step

@@ -39,7 +39,7 @@ enum class ProjectionSharing { shared, per_head };
 enum class Activation { gelu, gelu_new, relu, tanh, linear };
 /// The position of layer normalisation: after (BERT) or before each block.
 enum class Norm { post, pre };
-/// What tells positions. absolute: embeddings of a token's place in its row; skip_padding: of its
+/// How positions are told. absolute: embeddings of a token's place in its row; skip_padding: of its
 /// place among the tokens that are not the padding token (RoBERTa); rope: queries and keys are
 /// rotated by their places (Su et al., arXiv 2104.09864).
 enum class Positions { absolute, skip_padding, none, rope };

@@ -1,4 +1,4 @@
-// What a model's heads and vectors read of the hidden states of a batch: rows of some positions,
+// The hidden states of a batch that a model's heads and vectors read: rows of some positions,
 // and rows pooled for each sequence. `hidden` is [r, c], or [b, n, c] of a dense batch.
 #pragma once
 

@@ -10,7 +10,7 @@ struct Sizes {
   std::int64_t batch, channels, heads, width, landmarks, parts;
 };
 
-/// What the backward pass needs. With B = softmax(s Qs Kᵀ): values = B V, y = A⁺ B V.
+/// Values kept for the backward pass. With B = softmax(s Qs Kᵀ): values = B V, y = A⁺ B V.
 struct Saved {
   Sizes size;
   NystromOptions options;

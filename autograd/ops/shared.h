@@ -1,4 +1,4 @@
-// What several ops share: the rows and heads of tensors, joined parameters, sums and products.
+// Helpers of several ops: the rows and heads of tensors, joined parameters, sums and products.
 #pragma once
 
 #include <vector>

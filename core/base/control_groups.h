@@ -1,4 +1,4 @@
-// What the control groups of Linux (containers, batch systems) leave to this process.
+// The processors and memory that control groups of Linux (containers, batch systems) permit.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max
 /// The same for a file of settings: at most max_config_bytes (core/base/file_io.h).
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
-/// What a value is, for a message: "a list", "a text", "true or false", "null", …
+/// The kind of a value, for a message: "a list", "a text", "true or false", "null", …
 const char* json_kind(const nlohmann::json& value);
 
 /// The largest count that JSON readers of all languages represent exactly.

@@ -27,7 +27,7 @@ inline std::string varint(std::uint64_t value) {
   return bytes;
 }
 
-/// What stands in front of a field of wire type 0 (varint), 1 (64 bits), 2 (bytes) or 5 (32 bits).
+/// The key of a field of wire type 0 (varint), 1 (64 bits), 2 (bytes) or 5 (32 bits).
 inline std::string key(int field, int wire_type) {
   return varint(static_cast<std::uint64_t>(field << 3 | wire_type));
 }
@@ -39,7 +39,7 @@ inline std::string integer(int field, std::int64_t value) {
 /// A field of type double or float.
 inline std::string number(int field, double value) { return key(field, 1) + little_endian(value); }
 inline std::string number(int field, float value) { return key(field, 5) + little_endian(value); }
-/// What stands in front of the `size` bytes of a field.
+/// The key and length in front of the `size` bytes of a field.
 inline std::string head(int field, std::uint64_t size) { return key(field, 2) + varint(size); }
 /// A field of type string or bytes, or a message inside the message.
 inline std::string bytes(int field, std::string_view value) {

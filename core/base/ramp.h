@@ -20,7 +20,7 @@ struct Ramp {
   Ramp(double value = 0) : points{{"0", value}} {}
   bool operator==(const Ramp&) const = default;
 
-  /// What is wrong with the keys, for a message; empty: they begin at 0 and grow, within `steps` if
+  /// The fault of the keys, for a message; empty: they begin at 0 and grow, within `steps` if
   /// known.
   std::string key_problem(std::optional<std::int64_t> steps) const;
   /// The number of step `step`, from 0, in a run of `steps` steps. The keys must be valid.

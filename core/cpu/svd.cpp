@@ -1,4 +1,4 @@
-// What needs Eigen, whose templates take long to compile.
+// Singular values by Eigen, whose templates take long to compile.
 #include "core/singular_values.h"
 
 #include <Eigen/Eigenvalues>

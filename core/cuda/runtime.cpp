@@ -268,7 +268,7 @@ void require_device(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  // What CUDA says of an absent driver is that its version is insufficient.
+  // CUDA reports an absent driver as one of an insufficient version.
   require_input(status != cudaErrorInsufficientDriver,
                 "no GPU can be used: no NVIDIA driver for CUDA {}.{} or newer is installed; use "
                 "--device cpu, and see: nystrom doctor",

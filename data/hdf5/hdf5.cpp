@@ -331,7 +331,7 @@ Hdf5File::Hdf5File(std::shared_ptr<const InputFile> file) {
   fail(name + ": the file");
 }
 
-/// What the root group of a file lists. The caller has the lock.
+/// The members of a file's root group. The caller has the lock.
 static std::vector<std::string> names_in(hid_t file, const InputFile& input) {
   std::vector<std::string> names;
   const auto add = [](hid_t, const char* name, const H5L_info_t*, void* all) -> herr_t {

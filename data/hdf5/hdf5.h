@@ -118,7 +118,7 @@ class Hdf5File {
   /// HDF5 file that the library reads.
   explicit Hdf5File(std::shared_ptr<const InputFile> file);
 
-  /// What the root group holds, by name.
+  /// The members of the root group, by name.
   std::vector<std::string> names() const;
   /// The array of that name in the root group; nothing if nothing has the name. Soft links are
   /// followed within the file. Unpacked chunks are kept in memory, up to `cache_bytes`. Throws an

@@ -15,7 +15,7 @@
 namespace nystrom {
 namespace {
 
-/// What the library copies from the property list to open_file().
+/// The data that the library copies from the property list to open_file().
 struct Source {
   const std::shared_ptr<const InputFile>* input;
 };

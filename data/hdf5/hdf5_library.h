@@ -1,4 +1,4 @@
-// What the reader and the writer of HDF5 files share of the HDF5 library.
+// The HDF5 library, as far as the reader and the writer of HDF5 files share it.
 #pragma once
 
 #include <hdf5.h>
@@ -70,8 +70,8 @@ std::size_t unpacked_bytes(std::span<const Filter> filters, std::span<const std:
 /// then.
 Id access_through(const std::shared_ptr<const InputFile>& input);
 
-/// What InputFile threw to the library in this thread since the last lock: the cause where one of
-/// its functions failed.
+/// The error of InputFile within the library in this thread since the last lock: the cause where
+/// one of its functions failed.
 std::exception_ptr& read_error();
 
 /// Why the library's last function failed: the system's reason, else the library's innermost one.

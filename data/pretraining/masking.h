@@ -1,4 +1,4 @@
-// What is done to a sample before a model learns from it: the choice of masked tokens and their
+// The preparation of a sample from which a model learns: the choice of masked tokens and their
 // replacement, and the exchange of two segments.
 #pragma once
 

@@ -57,7 +57,7 @@ class ShardWriter {
   std::unique_ptr<State> state_;
 };
 
-/// What data sets keep in memory of their shards: decompressed chunks and open files.
+/// The parts of shards that data sets keep in memory: decompressed chunks and open files.
 class ShardCache;
 
 /// A cache for the data sets that are opened with it. It keeps at most `chunk_bytes` of chunks, and

@@ -85,7 +85,7 @@ enum class Labelled {
   for_parts,
 };
 
-/// What examples to train on must have: those of vectors may lack labels.
+/// Whether examples to train on must have labels: those of vectors may lack them.
 inline Labelled needed_labels(const TaskConfig& task) {
   return task.kind == TaskKind::embeddings ? Labelled::optional : Labelled::required;
 }
@@ -135,9 +135,9 @@ TaskSources task_sources(const TaskConfig& task, std::int64_t seed,
 /// neither those to train on nor those to validate on are tables. `task` is resolved.
 void require_read_columns(const TaskConfig& task);
 
-/// What is done with an example.
+/// The use of an example.
 using ExampleUse = std::function<void(Example&&)>;
-/// What is done with a BadRow "file:line: …" of reading an example, or of its use. Called where the
+/// The use of a BadRow "file:line: …" of reading an example, or of its use. Called where the
 /// row is caught, so that `throw;` ends the reading.
 using BadRowUse = std::function<void(const BadRow&)>;
 
@@ -169,7 +169,7 @@ struct SkippedRows {
 /// share its notes.
 void add_new_notes(std::vector<std::string>& lines, const std::vector<std::string>& notes);
 
-/// What a user should know of them: the notes, and "2 rows left out; the first: …".
+/// Remarks for the user on them: the notes, and "2 rows left out; the first: …".
 std::vector<std::string> warnings_of(const SkippedRows& skipped);
 
 /// A message: "train.tsv: none of its 7 examples can be read; the first: …".

@@ -54,7 +54,7 @@ void add_note(const fs::path& folder, const char* what, const std::vector<std::s
       names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : ""));
 }
 
-/// What a folder holds beside the folders of its labels. Hidden files are nobody's examples.
+/// The entries of a folder beside the folders of its labels. Hidden files are nobody's examples.
 std::vector<std::string> left_out(const fs::path& folder, const std::vector<std::string>& labels) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) {

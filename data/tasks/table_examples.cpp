@@ -401,7 +401,7 @@ bool is_tagged_word(std::string_view line) {
   return blank != line.npos && is_entity_tag(line.substr(blank + 1));
 }
 
-/// What a file whose first line names the column of the texts holds in place of lines of text, for
+/// The form of a file whose first line names the column of the texts, so that it is no text, for
 /// messages; empty for another line.
 std::string table_form(const TaskConfig& task, const std::string& line) {
   if (task.header == false) return "";

@@ -46,7 +46,7 @@ ClassMetrics class_metrics(std::span<const std::int64_t> truth,
 /// that is NaN.
 double roc_auc(const std::vector<bool>& positive, std::span<const double> scores);
 
-/// What a model makes of one class against all others.
+/// The counts of one class against all others.
 struct ClassFigures {
   PrecisionRecall score;
   std::int64_t support = 0;  ///< entries of the class

@@ -1,4 +1,4 @@
-// What is wrong with the options of a task.
+// The rules between the options of a task.
 #include <fmt/format.h>
 
 #include <algorithm>

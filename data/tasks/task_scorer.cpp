@@ -120,7 +120,7 @@ void visit_examples(const TaskDataset& data, const Use& use) {
   }
 }
 
-/// What is counted: an example once, or each of its windows, as the loss does.
+/// The unit of counting: an example once, or each of its windows, as the loss does.
 enum class Counted { examples, windows };
 
 /// A member of the samples that count.

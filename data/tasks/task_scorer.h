@@ -83,7 +83,7 @@ class TaskScorer {
 /// questions.
 TaskScores constant_scores(const TaskDataset& data);
 
-/// What constant_scores predicts, for messages: "the most frequent label".
+/// The prediction of constant_scores, for messages: "the most frequent label".
 const char* constant_prediction(TaskTarget target);
 
 /// The mean loss of the best outputs that ignore the input, over all windows: the entropy of the

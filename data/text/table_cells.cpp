@@ -50,7 +50,7 @@ bool has_doubled_quotes(const std::vector<std::string>& cells) {
   });
 }
 
-/// What a file shows when its rows are read in one of the two ways.
+/// The signs that a file shows when its rows are read in one of the two ways.
 struct Reading {
   bool fits = true;     // all rows are sound and equally wide
   bool sign = false;    // of a writer
@@ -126,7 +126,7 @@ std::vector<std::string> quoted_cells(LineReader& lines, std::string& line, char
   std::vector<std::string> cells;
   const auto require_form = [&](bool good, const char* what) {
     if (good) return;
-    // What a stray quote has taken for one row is several: to go on would leave them out.
+    // A stray quote has joined several rows: to go on would leave them out.
     require_input(lines.line() == first, "{}:{}: column {}, which goes on to line {}, {}",
                   lines.name(), first, cells.size(), lines.line(), what);
     throw BadRow(fmt::format("{}:{}: column {} {}", lines.name(), first, cells.size(), what));

@@ -131,7 +131,7 @@ class TextRows : public TableReader {
     }
   }
 
-  /// What to do where the header has not this column.
+  /// The remedy where the header has not this column.
   std::string hint(const WantedColumn& column) const {
     if (names_.size() == 1 && separator_ == '\t' && names_[0].find(',') != std::string::npos)
       return "; if commas separate them, set task.format to csv";

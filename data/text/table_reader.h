@@ -69,7 +69,7 @@ class TableReader {
   /// Throws an InputError when reading cannot continue: for an unclosed quote or broken
   /// compression.
   virtual std::optional<TableRow> next() = 0;
-  /// What a user should know of how the file is read; empty if it is sound.
+  /// A remark for the user on how the file is read; empty if it is sound.
   virtual std::string note() const { return ""; }
   /// The bytes of the last row.
   virtual std::int64_t row_bytes() const = 0;
@@ -87,7 +87,7 @@ class TableReader {
   std::vector<std::string> names_;
 };
 
-/// What a file that begins with `text` holds in place of plain text, and what to do, for messages:
+/// The form of a file that begins with `text` and is no plain text, and what to do, for messages:
 /// "looks like JSON Lines, …". Empty for text.
 std::string other_form(std::string_view text);
 

@@ -164,7 +164,7 @@ class PlainPieces : public FilePieces {
     std::string_view block(block_.data(), source_->read(block_));
     const bool ended = block.empty();
     if (first && block.starts_with(byte_order_mark)) block.remove_prefix(byte_order_mark.size());
-    // What is no text ends in another message.
+    // A file that is no text ends in another message.
     if (first) line_ends_ = !encoding_hint(block).empty();
     const bool lone_cr = pending_cr_ && block.substr(0, 1) != "\n";
     if (lone_cr) buffer_ += '\r';

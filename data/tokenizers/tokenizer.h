@@ -79,7 +79,7 @@ class Tokenizer {
   /// Whether the pieces of this tokenizer mark the beginnings or the ends of words.
   virtual bool marks_words() const = 0;
 
-  /// What `files` returns, but for the lengths. Tokenizers with equal definitions give equal ids.
+  /// The result of `files` without the lengths. Tokenizers with equal definitions give equal ids.
   virtual std::string definition() const = 0;
   /// Returns a tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's
   /// AutoTokenizer read alike, whatever files it was opened from. `max_length`, the most tokens

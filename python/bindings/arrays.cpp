@@ -168,7 +168,7 @@ void prepare_for_the_end() {
     ender = std::this_thread::get_id();
     ending = true;
     if (working > 0) nb::set_leak_warnings(false);  // what those threads hold stays
-    // What they compute with ends with the process.
+    // Their device ends with the process.
     const nb::gil_scoped_release released;
     for (int i = 0; i < 1000 && stopped < working; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));

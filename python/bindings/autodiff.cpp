@@ -95,7 +95,7 @@ nb::object array_as_asked(const Var& x, const nb::object& dtype, const nb::objec
   return nb::module_::import_("numpy").attr("array")(numpy_of(x), dtype, "copy"_a = copy);
 }
 
-/// What NumPy does with a read-only array: only a consumer that knows of the flag may have it.
+/// As NumPy treats a read-only array: only a consumer that knows of the flag may have it.
 nb::object dlpack_of(const Var& x, const nb::kwargs& options) {
   const nb::object array = numpy_of(x);
   const auto option = [&](const char* name) {

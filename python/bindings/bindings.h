@@ -1,4 +1,4 @@
-// What the units of the Python extension share. The extension holds no logic of its own: every
+// Helpers of the units of the Python extension. The extension holds no logic of its own: every
 // function calls one of a library.
 #pragma once
 
@@ -70,7 +70,7 @@ void set_threads(const char* name, int threads, int fewest);
 /// Where the messages of a call go: what nystrom._output.sink returns. The lock must be held.
 LogSink log_sink();
 
-/// What an array would lose on its way into the extension, in words; empty for most.
+/// The loss that an array would suffer on its way into the extension, in words; empty for most.
 std::string loss_of(nb::handle array);
 /// The array; one of NumPy for another kind of buffer, such as ctypes', which nanobind cannot read.
 nb::object readable(nb::handle array);

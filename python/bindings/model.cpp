@@ -40,7 +40,7 @@ void in_parts(std::size_t count, std::int64_t batch_size,
   }
 }
 
-/// What became of texts that are longer than the model reads. Without `truncate` the first is an
+/// A remark on texts that are longer than the model reads. Without `truncate` the first is an
 /// InputError that ends in `remedy`.
 void check_cut(const Occurrences& cut, bool truncate, std::int64_t length, const char* remedy) {
   require_input(truncate || cut.count == 0,

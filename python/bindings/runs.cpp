@@ -24,7 +24,7 @@ namespace {
 using FinishedRun = std::tuple<std::string, std::int64_t, std::optional<std::int64_t>,
                                std::optional<double>, std::string>;
 
-/// What a pickle of a Step holds: all of its fields, in their order.
+/// The contents of a pickle of a Step: all of its fields, in their order.
 using StepState =
     std::tuple<std::int64_t, std::int64_t, double, std::optional<double>, double, double, double>;
 

@@ -18,7 +18,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// What names of special tokens in a text are.
+/// The meaning of names of special tokens in a text.
 SpecialNames names_of(bool parse_special_tokens) {
   return parse_special_tokens ? SpecialNames::tokens : SpecialNames::text;
 }

@@ -18,7 +18,7 @@ struct Options {
   std::string mode = "train";
 };
 
-/// What cuBLASLt was asked for.
+/// The products that cuBLASLt was asked for.
 nlohmann::ordered_json products() {
   auto out = nlohmann::ordered_json::array();
   for (const cuda::Product& product : cuda::products()) {

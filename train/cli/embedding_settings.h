@@ -1,4 +1,4 @@
-// What the commands of vectors share: opening a model, and the options that say how texts become
+// Helpers of the commands of vectors: opening a model, and the options that say how texts become
 // vectors.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the program tells about itself: help, manual page, completion and version. All but the last
+// The program's own description: help, manual page, completion and version. All but the last
 // are made from the declared commands and options.
 #pragma once
 

@@ -128,7 +128,7 @@ inline TextForm text_form(const DataConfig& config) {
   return {config.documents, config.text_column};
 }
 
-/// What pretraining learns to predict.
+/// The objective of pretraining.
 enum class PretrainingObjective { masked, replaced_tokens };
 
 struct PretrainingConfig {

@@ -355,7 +355,7 @@ void ConfigReader::read_into(ModelConfig& model) {
 /// the nearest name, first among `known`, then among all options.
 void ConfigReader::unknown_key(const YamlEntry& entry, const std::string& section,
                                const std::vector<std::string>& known) {
-  // What other programs call an option, or its beginning.
+  // Names of options in other programs, or their beginnings.
   constexpr std::pair<std::string_view, const char*> foreign[] = {
       {"class_weight", "task.balance"},
       {"early_stopping", "evaluation.early_stop_patience"},

@@ -54,7 +54,7 @@ struct Socket : Descriptor {
   }
 };
 
-/// What a process says to rank 0.
+/// The message of a process to rank 0.
 struct Greeting {
   char program[8] = {'n', 'y', 's', 't', 'r', 'o', 'm', 2};
   std::int32_t rank = 0, size = 0;
@@ -66,7 +66,7 @@ struct Greeting {
   }
 };
 
-/// What a process answers when it has the bytes.
+/// The answer of a process that has the bytes.
 constexpr std::byte thanks{1};
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;

@@ -23,7 +23,7 @@ struct Buffer {
   void* ready = nullptr;
 };
 
-/// What happens to the values of a buffer. All processes take part unless a line says otherwise.
+/// The operations on the values of a buffer. All processes take part unless a line says otherwise.
 struct Operation {
   enum class Kind : int {
     all_reduce,  ///< values ← their sum over all processes, with the same bits in each

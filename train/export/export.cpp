@@ -128,7 +128,7 @@ const Architecture* architecture_of_export(const ModelFolder& source, const Mode
   return fitting == candidates.end() ? nullptr : *fitting;
 }
 
-/// What the user should know about `card`.config, which was made of `source`.
+/// Remarks for the user on `card`.config, which was made of `source`.
 std::vector<std::string> notes_of(const ModelFolder& source, const ModelCard& card) {
   std::vector<std::string> notes;
   if (!card.architecture && (!card.has_classes || computed_by_transformers(card.config)))

@@ -141,7 +141,7 @@ std::string model_card(const ModelCard& card);
 
 // ---- The files that make one vector of a text (sentence_transformers.cpp) -----------------------
 
-/// What sentence-transformers lacks, in words for a message; empty if it computes these vectors.
+/// The ability that sentence-transformers lacks, for a message; empty if it computes these vectors.
 std::string vectors_obstacle(const EmbeddingConfig& embedding);
 
 /// Writes modules.json, 1_Pooling, a Dense for each layer, sentence_bert_config.json and

@@ -101,7 +101,7 @@ ConversionStudy study_conversion(
     const Model& parent, const Model& converted, const MaskedSamples& samples,
     const std::function<void(std::int64_t done, std::int64_t total)>& progress);
 
-/// What a folder of a model holds beside the weights.
+/// The files of a model's folder beside the weights.
 struct FolderFiles {
   std::map<std::string, std::string> texts;    ///< by the names of their files
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null: it has none

@@ -66,7 +66,7 @@ class OnnxAttentionNodes {
   struct Rotation {
     OnnxValue cosine, sine;
   };
-  /// What a kind of attention works with.
+  /// The inputs of a kind of attention.
   struct Inputs {
     OnnxValue x;  // [b, n, hidden]
     OnnxValue q;  // [b, h, n, d]
@@ -148,7 +148,7 @@ class OnnxAttentionNodes {
     return graph_("Range", {graph_.integer(0), end, graph_.integer(1)});
   }
 
-  /// What is added to scores: 0 where `seen`.
+  /// The term that is added to scores: 0 where `seen`.
   OnnxValue hidden(const OnnxValue& seen) const {
     return graph_("Where", {seen, graph_.number(0), graph_.number(-1e30)});
   }

@@ -89,7 +89,7 @@ class OnnxWriter {
     return config_.final_norm ? modules_.layer_norm(x, "final_norm") : x;
   }
 
-  /// What the last layer of a feed-forward block reads.
+  /// The input of the last layer of a feed-forward block.
   OnnxValue activated(const OnnxValue& x) {
     if (config_.mlp == Mlp::gelu) return modules_.activate(x, config_.hidden_act);
     const std::int64_t width = config_.intermediate_size;

@@ -16,7 +16,7 @@ struct OnnxModules {
   /// Whether dense layers and the word table are int8. Weights [in, out] have WEIGHT_scale [out],
   /// and the word table one scale a row. Activations are quantised while the graph runs, by tensor.
   bool int8 = false;
-  /// What int8 products read: of each x its values, scale and zero point. Layers share them.
+  /// The inputs of int8 products: of each x its values, scale and zero point. Layers share them.
   std::map<OnnxValue, std::vector<OnnxValue>> quantised = {};
 
   /// The parameter `name` of the present module, f32, in its own shape.
@@ -47,7 +47,7 @@ void round_to_int8(Model& model);
 //
 // b rows, n positions. It follows python/export/modeling_nystrom.py.
 
-/// What the attention mask says.
+/// The attention mask, as layers read it.
 struct OnnxTokens {
   OnnxValue valid;   ///< [b, n] boolean: the tokens
   OnnxValue ones;    ///< [b, n] f32: 1 at tokens

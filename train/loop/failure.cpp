@@ -23,7 +23,7 @@ Failure current_failure() {
     const std::string place = error.path1().empty() ? "" : printable_path(error.path1()) + ": ";
     return {FailureKind::input, place + error.code().message()};
   } catch (const std::system_error& error) {
-    // What fails at a print is the standard output, as on a full disk.
+    // A print fails where the standard output does, as on a full disk.
     if (std::ferror(stdout) != 0)
       return {FailureKind::input, fmt::format("standard output: cannot write: {}; is there space "
                                               "on the device?",

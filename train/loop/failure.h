@@ -1,4 +1,4 @@
-// What went wrong, for programs that report it: the kind of an exception, and its message.
+// The kind of an exception and its message, for programs that report it.
 #pragma once
 
 #include <string>

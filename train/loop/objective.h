@@ -20,13 +20,13 @@ struct Score {
   std::string text;  ///< a summary for the log: "loss 2.3412, accuracy 51.2 %"
 };
 
-/// What a run learns from and is judged by.
+/// The data of a run, and the measure that judges it.
 struct RunData {
   // A resumed run must find these unchanged.
   std::string tokenizer, data, validation;  ///< hashes of the tokenizer and of the data
   std::string teacher{};     ///< hash of the teacher of distillation.teacher; empty without one
   std::int64_t samples = 0;  ///< training samples of an epoch
-  /// What a new head of regression says before the first step: the mean of the training values.
+  /// The output of a new regression head before the first step: the mean of the training values.
   std::optional<double> first_value{};
   std::string metric_name{};      ///< the name of Score::value, such as "loss"
   bool higher_is_better = false;  ///< whether a higher Score::value is better
@@ -43,7 +43,7 @@ class Objective {
  public:
   virtual ~Objective() = default;
 
-  /// What does not change while the run trains.
+  /// The facts that do not change while the run trains.
   const RunData& data() const { return run_data_; }
 
   /// Lets the next step use batch number `batch`, from 0. Earlier batches are skipped at no cost.

@@ -1,4 +1,4 @@
-// What a run reports while it trains: a line of progress, its metrics, warnings, and samples.
+// The reports of a run while it trains: a line of progress, its metrics, warnings, and samples.
 #pragma once
 
 #include <chrono>

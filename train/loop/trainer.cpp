@@ -63,7 +63,7 @@ class Run {
   RunResult train();
   /// Whether more steps are done than the options ask for.
   bool is_longer() const { return state_.step > steps_; }
-  /// What the run has reached.
+  /// The result of the run so far.
   RunResult result() const {
     return {state_.step, state_.best(), state_.best_value, data_.metric_name, false};
   }

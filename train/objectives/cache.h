@@ -45,7 +45,7 @@ inline constexpr const char* tokenizer_key_file = "tokenizer_key";
 void make_entry(const std::filesystem::path& entry,
                 const std::function<void(const std::filesystem::path&)>& fill);
 
-/// What to do about an entry that cannot be read.
+/// The remedy for an entry that cannot be read.
 std::string remedy_for(const std::filesystem::path& entry);
 
 /// A tokenizer, a data set or rows in the cache, or an incomplete one that a killed process left.

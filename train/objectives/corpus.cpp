@@ -353,7 +353,7 @@ std::string data_set_name(const char* set, const TextSource& source) {
   return source.name.empty() ? set : fmt::format("{}-{}", set, source.name);
 }
 
-/// What messages call a source. `split`: data.train has the held-out text, too.
+/// The name of a source in messages. `split`: data.train has the held-out text, too.
 std::string origin_of(const char* set, bool split, const TextSource& source) {
   std::string origin = set == training_set ? "data.train"
                        : split             ? "the held-out part of data.train"

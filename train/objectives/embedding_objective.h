@@ -19,7 +19,7 @@ struct EmbeddingValidation {
   std::string kind;      ///< what it holds, as a noun: "scored pairs"
   std::string summary;   ///< a line for the log: how much it holds
   std::string checksum;  ///< of all that decides the metrics
-  /// What can be measured. The first decides where task.metric is null.
+  /// The metrics that can be measured. The first decides where task.metric is null.
   std::vector<TaskMetric> metrics{};
   std::vector<Digest> digests{};     ///< of its pairs; none for a folder
   std::vector<std::string> notes{};  ///< what a reader of the metrics must know, one line each
@@ -61,10 +61,10 @@ struct EmbeddingData {
 /// token, and where texts, loss, views and metric do not fit each other.
 EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer);
 
-/// What a resumed run must find unchanged in its data.
+/// The identity of a run's data, which a resumed run compares.
 RunData run_data(const EmbeddingData& data);
 
-/// What the data is like, one line each.
+/// A description of the data, one line each.
 std::vector<std::string> describe(const EmbeddingData& data);
 
 /// Warnings about the data, one line each.

@@ -150,7 +150,7 @@ TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
   return result;
 }
 
-/// What to change where a run has learned nothing: the learning rate if it is far from the default
+/// The remedy where a run has learned nothing: the learning rate if it is far from the default
 /// of the model's width, which is the best of most measured runs.
 std::string advice_for(const RunConfig& options) {
   const double rate = options.optimizer.learning_rate,

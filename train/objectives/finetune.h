@@ -25,7 +25,7 @@ struct FinetuneResult : RunResult {
 /// InputError for the first error in the files.
 PreparedTask prepare_task(const RunSpec& spec);
 
-/// What a resumed run must find unchanged in its data.
+/// The identity of a run's data, which a resumed run compares.
 RunData run_data(const PreparedTask& run);
 
 /// A description of a task's data, as lines of text: the number of examples, their lengths, the

@@ -47,7 +47,7 @@ std::vector<double> pseudo_log_likelihoods(const Model& model, const Tokenizer& 
                                            std::span<const std::vector<std::int32_t>> ids,
                                            std::int64_t batch_size);
 
-/// What a model makes of some pairs.
+/// The judgements of a model on some pairs.
 struct PairCounts {
   std::int64_t preferred = 0;  ///< the good sentence has the larger likelihood
   std::int64_t ties = 0;       ///< both have the same one, but for rounding

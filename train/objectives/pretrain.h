@@ -21,7 +21,7 @@ struct PretrainResult {
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,
                         const RunObserver& observer = {});
 
-/// What a resumed run must find unchanged in its data and in its teacher, or null.
+/// The identity of a run's data and of its teacher, or null, which a resumed run compares.
 RunData run_data(const Corpus& corpus, const Model* teacher);
 /// The model of distillation.teacher; null without one.
 std::unique_ptr<Model> load_teacher(const RunSpec& spec, Device device);
@@ -56,10 +56,10 @@ struct FeatureSets {
 /// and where all samples of a set have a single row.
 FeatureSets open_features(const RunSpec& spec);
 
-/// What a resumed run must find unchanged in its samples.
+/// The identity of a run's samples, which a resumed run compares.
 RunData run_data(const FeatureSets& sets);
 
-/// What the samples are like, a line a set.
+/// A description of the samples, a line a set.
 std::vector<std::string> describe(const FeatureSets& sets, std::int64_t sequence_length);
 
 /// Warnings about the samples, a line each, with those of training_warnings.

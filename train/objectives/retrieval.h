@@ -30,7 +30,7 @@ struct RetrievalSet {
   /// Whether the document with a query's id is the query itself, as in ArguAna, and is not ranked.
   /// A judgement of one says that queries and documents have ids of their own.
   bool queries_are_documents = true;
-  /// What a reader of the scores must know, one line each: judgements that name nothing.
+  /// Remarks on the scores, one line each: judgements that name nothing.
   std::vector<std::string> notes;
 };
 

@@ -273,7 +273,7 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   }
   if (!task.validation.empty()) return scored;
   own.train = task.train;
-  // What is held out is drawn by the inputs.
+  // The inputs decide which examples are held out.
   if (task.validation_fraction || task.folds) {
     own.columns = task.columns;
     own.features_folder = task.features_folder;

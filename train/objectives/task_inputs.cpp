@@ -57,7 +57,7 @@ class Inputs {
   }
 
   const fs::path& folder() const { return folder_; }
-  /// What was left out, and what both sets have.
+  /// Remarks on rows that were left out, and on those that both sets have.
   const std::vector<std::string>& notes() const { return notes_; }
 
   void write(Log& log) {

@@ -25,7 +25,7 @@ LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
   return classes ? LabelSet(config.labels) : LabelSet();
 }
 
-/// What config.json of an export says of its task; null where it says nothing.
+/// The task in config.json of an export; null where there is none.
 nlohmann::json task_in(const ModelFolder& folder) {
   const nlohmann::json config = read_json_file(folder.path / "config.json");
   return config.contains(task_key) ? config.at(task_key) : nlohmann::json();

@@ -44,8 +44,8 @@ void require_task_or_text(const ModelFolder& folder);
 nlohmann::ordered_json kept_task(const ModelFolder& folder);
 
 /// Whether a file describes the task of a folder's model: `given`, config.yaml in the folder, or
-/// config.json of an export. Otherwise the head tells its kind, and not whether its texts have
-/// pairs.
+/// config.json of an export. Otherwise the head decides its kind, and whether texts have pairs
+/// is unknown.
 bool is_task_described(const ModelFolder& folder, const std::optional<std::string>& given);
 
 /// settings_of for a masked language model. Throws an InputError if data.sequence_length does not

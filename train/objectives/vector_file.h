@@ -65,7 +65,7 @@ bool holds_vectors(const std::filesystem::path& path);
 /// Throws an InputError when `path` exists.
 void require_new_file(const std::filesystem::path& path);
 
-/// What decides the bytes of a file of vectors.
+/// The inputs that decide the bytes of a file of vectors.
 struct VectorJob {
   std::string model;    ///< checksum of the weights and the tokenizer
   std::string options;  ///< all options, as text

@@ -62,7 +62,7 @@ class Optimizer {
   SlabRange range() const { return range_; }
   /// The number of slabs in state().
   static constexpr std::int64_t state_slabs = 2;
-  /// What checkpoints save of it: the moments "moment1" and "moment2", laid out as the store's
+  /// Its state in checkpoints: the moments "moment1" and "moment2", laid out as the store's
   /// slabs in range().
   std::vector<NamedTensor> state() const { return {{"moment1", moment1_}, {"moment2", moment2_}}; }
   /// Restores the number of updates, to resume.

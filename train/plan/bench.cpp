@@ -49,7 +49,7 @@ std::vector<BenchResult::KernelTime> profile(Device device, std::int64_t steps,
     Clock::time_point start;
     double others = 0;  ///< seconds of the kernels that it called
   };
-  // What the observer sees, which is a plain function.
+  // Records of the observer, which is a plain function.
   static std::map<std::string, BenchResult::KernelTime> times;
   static std::vector<Open> open;
   static Device measured;

@@ -34,7 +34,7 @@ struct BenchResult {
   double median_step_seconds = 0, tokens_per_second = 0;
   /// The largest memory of live tensors.
   std::int64_t peak_memory_bytes = 0;
-  /// What the arena holds at the end, in use or for reuse.
+  /// The bytes of the arena at the end, in use or for reuse.
   std::int64_t reserved_memory_bytes = 0;
   double flops_per_step = 0;  ///< of the matrix products, counted from the model's shape
   /// Operations a second of the feed-forward layer's product alone, on random numbers, after the

@@ -230,7 +230,7 @@ Activations activations_of_stages(const PlannedRun& config) {
   return largest;
 }
 
-/// What a step of muon holds beside the fixed memory: matrices on their way to being orthogonal.
+/// The memory of a step of muon beside the fixed one: matrices on their way to being orthogonal.
 std::int64_t memory_of_update(const RunConfig& config, int devices) {
   if (config.optimizer.name != OptimizerKind::muon) return 0;
   Model model(config.model);

@@ -1,4 +1,4 @@
-// What a fine-tuned model gets wrong on its validation data: for reports.
+// The errors of a fine-tuned model on its validation data, for reports.
 #pragma once
 
 #include <cstdint>

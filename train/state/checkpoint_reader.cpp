@@ -44,7 +44,7 @@ std::string files_problem(const fs::path& folder, const nlohmann::json& manifest
   return "";
 }
 
-/// What `find` says of the manifest, or why it cannot be read.
+/// The result of `find` in the manifest, or why it cannot be read.
 std::string manifest_problem(const fs::path& folder,
                              const std::function<std::string(const nlohmann::json&)>& find) {
   try {

@@ -101,7 +101,7 @@ bool respell(T& old, const T& now) {
   return moved;
 }
 
-/// What the directory holds, without the options.
+/// The contents of the directory, without the options.
 SavedRun look_at(const fs::path& run_dir) {
   SavedRun found;
   found.has_checkpoints = !checkpoint_steps(run_dir / "checkpoints").empty();

@@ -58,7 +58,7 @@ void require_startable(const std::filesystem::path& run_dir);
 std::filesystem::path place_in_sweep(const std::filesystem::path& sweep, bool options,
                                      const std::filesystem::path& run_dir);
 
-/// What a run directory holds before a start.
+/// The contents of a run directory before a start.
 struct SavedRun {
   std::optional<std::string> text;  ///< of config.yaml
   std::string written;              ///< its options, as to_yaml writes them; empty if damaged

@@ -11,7 +11,7 @@
 
 namespace nystrom {
 
-/// What modules.json and the files that it names say.
+/// The contents of modules.json and of the files that it names.
 struct SentenceModules {
   /// The weights of a Dense: their folder, and what its config.json says of them.
   struct Dense {

@@ -156,7 +156,7 @@ NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Gradients&
                      conv_rows(tile_rows, g.conv.taps), inside, s.dy);
 }
 
-/// What belongs to the rows or the columns of a fragment's four numbers.
+/// The numbers of the rows, or of the columns, of a fragment's four elements.
 template <bool OfRows, class From, class To>
 NYSTROM_DEVICE void of_fragment(const From* numbers, int n, To (&target)[4]) {
   const auto pair = load_pack<2>(numbers + column_of(n, 0));

@@ -7,7 +7,7 @@
 
 namespace nystrom::cuda {
 
-/// What kernels::attention reads.
+/// The operands of kernels::attention.
 struct AttentionOperands {
   CView q, k, v;
   Spans queries, keys;

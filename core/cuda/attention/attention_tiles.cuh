@@ -103,7 +103,7 @@ inline constexpr int tile_stride = static_cast<int>(bytes_of_rows(1, Width)) / 2
 template <int Width>
 inline constexpr int tile_size = tile_rows* tile_stride<Width>;
 
-/// What a block of the grid computes: a tile of one part of a head. Tiles vary fastest.
+/// The work of a block of the grid: a tile of one part of a head. Tiles vary fastest.
 struct Block {
   int tile;
   std::int64_t split, head;

@@ -280,7 +280,7 @@ int preferred(const Problem& p, const cublasLtMatmulHeuristicResult_t* found, in
   return 0;
 }
 
-/// What cuBLASLt offers for a described problem, the one to use first.
+/// The algorithms that cuBLASLt offers for a described problem, the one to use first.
 std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, const Problem& p,
                                                      const ViewBase& view) {
   cublasLtMatmulPreference_t preference = nullptr;
@@ -366,7 +366,7 @@ std::string key_of(const Problem& p) {
   return key;
 }
 
-/// What cuBLASLt offers for a problem that stands for others, asked once.
+/// The algorithms that cuBLASLt offers for a problem that stands for others, asked once.
 const std::vector<cublasLtMatmulHeuristicResult_t>& offered_to_like(const Problem& like,
                                                                     const ViewBase& view) {
   static auto& cache =

@@ -225,7 +225,7 @@ NYSTROM_DEVICE void add_warps(const accumulate_t<T> (&sum)[Packs][V], int which,
   }
 }
 
-/// What the backward pass reads of a row.
+/// The values of a row that the backward pass reads.
 template <class T, int V, int Packs>
 struct GradRow {
   Pack<T, V> x[Packs], dy[Packs];

@@ -39,7 +39,7 @@ std::string gpt2_tokenizer_json(const nlohmann::json& vocabulary,
 std::vector<TokenizerFile> written_files(const TokenizerParts& parts, std::int64_t max_length,
                                          bool token_types);
 
-/// What written_files returns, but for the lengths, which decide no id.
+/// The result of written_files without the lengths, which decide no id.
 std::string definition_of(const TokenizerParts& parts);
 
 }  // namespace nystrom
