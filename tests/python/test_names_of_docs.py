@@ -2,7 +2,10 @@
 
 import json
 import re
+import shutil
+import subprocess
 from fnmatch import translate
+from pathlib import Path
 
 import pytest
 
@@ -127,6 +130,15 @@ def test_symbols_exist(page: str) -> None:
         if word not in known and "NAME" not in word and not word.endswith("_")
     ]
     assert unknown == []
+
+
+@pytest.mark.parametrize("recipe", sorted((ROOT / "tests/recipes").iterdir()), ids=lambda p: p.name)
+def test_the_patch_of_a_recipe_applies(recipe: Path, tmp_path: Path) -> None:
+    """That of an op and that of an option, as CONTRIBUTING.md describes them."""
+    for name in re.findall(r"(?m)^\+\+\+ b/(.+)$", recipe.read_text()):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run(["git", "apply", "--verbose", recipe], cwd=tmp_path, check=True)
 
 
 def test_functions_are_where_architecture_says() -> None:
