@@ -119,7 +119,9 @@ class LayerNorm {
 class Dropout {
  public:
   /// Drops elements with probability p.
-  Dropout(const Scope& scope, double p) : p_(p), site_(scope.next_dropout_site()) {}
+  Dropout(const Scope& scope, double p) : p_(p), site_(scope.next_dropout_site()) {
+    require(p >= 0 && p < 1, "dropout probability {}; expected at least 0 and below 1", p);
+  }
   /// x [b, …] with elements dropped in training, else x itself.
   Var operator()(const Var& x, const RunContext& run) const {
     return run.training ? dropout(x, p_, {run.seed, run.step, site_}, run.sample_ids) : x;

@@ -9,8 +9,7 @@ namespace nystrom {
 /// nystrom_attention() for the sequences of more than m tokens, and exact attention for the others.
 /// Segments cover the tokens of a sequence, and the first iterate is scaled by matrix: a sequence's
 /// result does not depend on padding, or on the others of its batch. With rotary positions
-/// landmarks are means that are rotated at the middle of their segments: the mean of rotated rows
-/// would cancel in long segments.
+/// a landmark is its segment's mean, turned by the mean of the segment's rotations.
 ///
 /// As Hugging Face's Nyströmformer computes it (semantics transformers), segments cover the padded
 /// row, and the first iterate is scaled by the whole batch. A query whose keys are all padding gets
