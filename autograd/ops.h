@@ -29,7 +29,7 @@ Var operator/(const Var& a, const Var& b);
 Var affine(const Var& x, double scale, double shift = 0);
 inline Var operator*(double scale, const Var& x) { return affine(x, scale); }
 inline Var operator*(const Var& x, double scale) { return affine(x, scale); }
-inline Var operator/(const Var& x, double divisor) { return affine(x, 1 / divisor); }
+Var operator/(const Var& x, double divisor);
 inline Var operator+(const Var& x, double shift) { return affine(x, 1, shift); }
 inline Var operator-(const Var& x, double shift) { return affine(x, 1, -shift); }
 inline Var operator-(const Var& x) { return affine(x, -1); }

@@ -42,6 +42,7 @@ Var Var::leaf(Tensor value, Tensor grad) {
           "a leaf's gradient must have its shape; got {}, expected {}", grad.shape(),
           value.shape());
   const DType dtype = grad.dtype();
+  require(is_float(value.dtype()), "a leaf must have a floating type, got {}", value.dtype());
   auto slot = std::make_shared<GradSlot>(GradSlot{std::move(grad), dtype, true});
   return {std::move(value), std::move(slot)};
 }
@@ -125,6 +126,7 @@ struct Tape::Record {
 
   std::vector<Step> steps;
   std::vector<Mark> marks;
+  bool walking = false;  // backwards
   std::thread::id thread = std::this_thread::get_id();
 
   Record() = default;
@@ -185,7 +187,13 @@ Var Tape::append(const char* name, Tensor value, std::vector<Var> inputs, Backwa
             "{}: an input was made before a backward pass or under a tape that has ended, so that "
             "its gradient would reach nothing; make it again under this tape, or detach() it",
             name);
+    require(!slots.back() || slots.back()->thread == std::thread::id() ||
+                slots.back()->thread == tape->thread,
+            "{}: an input is on the tape of another thread; make it again under this tape, or "
+            "detach() it",
+            name);
   }
+  slot->thread = tape->thread;
   tape->steps.push_back({name, slot, std::move(slots), std::move(backward), dy.strided});
   return {std::move(value), std::move(slot)};
 }
@@ -209,6 +217,9 @@ void Tape::backward(const Var& loss) {
 }
 
 void Tape::backward(const Var& output, Tensor seed) {
+  require(!own().walking,
+          "backward: this tape is being walked; make another one for gradients "
+          "within its backward pass");
   const std::vector<Record::Step>& steps = own().steps;
   const auto made_output = [&](const Record::Step& step) { return step.output == output.slot(); };
   require(output.requires_grad() &&
@@ -225,12 +236,15 @@ void Tape::backward(const Var& output, Tensor seed) {
 void Tape::walk() {
   const NoGrad no_recording;
   Record& record = own();
+  record.walking = true;
   try {
     run_steps(record);
   } catch (...) {
     record.drop_steps();
+    record.walking = false;
     throw;
   }
+  record.walking = false;
 }
 
 void Tape::run_steps(Record& record) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "core/tensor.h"
 
@@ -21,6 +22,8 @@ struct GradSlot {
   bool wants_row_sum = false;
   /// Whether the step that made the value is on no tape any more.
   bool passed = false;
+  /// The thread whose tape recorded the value; none of a leaf.
+  std::thread::id thread = {};
   /// The gradient summed over its rows, in the accumulate type, if the op that made the gradient
   /// had the sum at hand; undefined otherwise.
   Tensor row_sum = {};

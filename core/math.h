@@ -111,8 +111,10 @@ NYSTROM_MATH T gelu_tanh(T x) {
 template <class T>
 NYSTROM_MATH T gelu_tanh_slope(T x) {
   const T gate = gelu_tanh_gate(x);
-  const T twice_du = T(1.59576912160573071176) * (1 + T(3 * 0.044715) * x * x);
-  return gate + x * gate * (1 - gate) * twice_du;
+  // The product is 0 where |x| > 16, and x² may be infinite.
+  const T small = x > 16 ? T(16) : x < -16 ? T(-16) : x;
+  const T twice_du = T(1.59576912160573071176) * (1 + T(3 * 0.044715) * small * small);
+  return gate + small * gate * (1 - gate) * twice_du;
 }
 
 #undef NYSTROM_MATH

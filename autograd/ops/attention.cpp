@@ -45,7 +45,7 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
   Tensor out = empty_heads(qv, vv.dim(-1), queries, options.out);
   Tensor log_sum_exp =
       Tensor::empty(log_sum_exp_shape(qv.shape(), queries), accumulate_dtype(qv.dtype()), device);
-  const Scoring scoring(options.scale, options.reach);
+  const Scoring scoring(options.scale, std::min(options.reach, Scoring::all_keys));
   kernels::attention(qv, kv, vv, queries, keys, mask, options.empty_rows, scoring, out,
                      log_sum_exp);
   const auto backward = [=, empty = options.empty_rows](const Tensor& dy, Grads grads) {

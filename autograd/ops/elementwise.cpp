@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "autograd/ops.h"
 #include "autograd/ops/shared.h"
 
@@ -63,6 +65,12 @@ Var operator*(const Var& a, const Var& b) {
                 });
 }
 
+Var operator/(const Var& x, double divisor) {
+  // The reciprocal of a number near the ends of f32 would lose digits, or be infinite.
+  if (std::abs(divisor) > 1e-30 && std::abs(divisor) < 1e30) return affine(x, 1 / divisor);
+  return x / Var(Tensor::full({1}, divisor, x.dtype(), x.value().device()));
+}
+
 Var operator/(const Var& a, const Var& b) {
   require_one_dtype("divide", a, b);
   Tensor quotient = binary_value(Binary::divide, a.value(), b.value());
@@ -107,6 +115,7 @@ Var round_to(const Var& x, DType dtype) {
 }
 
 Tensor sample_ids_of(const char* op, const Var& x, const Tensor& ids) {
+  require(ids.defined(), "{}: dropout needs sample_ids, which decide its mask", op);
   const bool fits = x.rank() >= 1 && (ids.shape() == Shape{x.dim(0)} ||
                                       (x.rank() == 2 && ids.shape() == Shape{x.dim(0), 2}));
   require(fits && ids.dtype() == DType::i64,

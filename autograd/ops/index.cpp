@@ -32,6 +32,9 @@ Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row) {
   require(table.rank() == 2, "embedding: expected a table [n, c], got {}", table.shape());
   const Tensor rows = table.value().contiguous(), given = ids.contiguous();
   check_range("embedding", given, 0, table.dim(0));
+  require(padding_row >= -1 && padding_row < table.dim(0),
+          "embedding: padding_row {}; expected -1 for none, or one of the table's {} rows",
+          padding_row, table.dim(0));
   const Tensor index = given.to(rows.device());
   Tensor y = Tensor::empty(ids.shape().append(table.dim(1)), table.dtype(), rows.device());
   kernels::gather_rows(rows, index, y);

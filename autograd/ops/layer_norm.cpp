@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "autograd/ops.h"
 #include "autograd/ops/shared.h"
 
@@ -30,6 +32,8 @@ void check_residual(const char* name, const Var& x, const Var& residual,
 /// The norm of residual + dropout(x), or of x if there is no residual.
 Var normalised(const char* name, const Var& x, const Var& residual, const DropoutOptions& dropout,
                const Var& gamma, const Var& shift, double epsilon) {
+  require(epsilon >= 0 && std::isfinite(epsilon),
+          "{}: expected a finite epsilon of at least 0, got {}", name, epsilon);
   const Var beta = shift_or_zeros(shift, gamma);
   check(name, x, gamma, beta);
   const bool adds = residual.defined(), drops = adds && dropout.p > 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/ops.h"
 #include "core/check.h"
@@ -30,6 +31,9 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser, T
           logits.shape(), classes.dtype(), classes.shape());
   require(logits.dim(1) >= 1, "cross_entropy: needs at least one class, got logits {}",
           logits.shape());
+  require(normaliser >= 0 && std::isfinite(normaliser) && z_loss >= 0 && std::isfinite(z_loss),
+          "cross_entropy: expected a finite normaliser and z_loss of at least 0, got {} and {}",
+          normaliser, z_loss);
   const Tensor in_order = classes.contiguous();
   const std::int64_t counted = count_labels(in_order, logits.dim(1));
   if (normaliser == 0) normaliser = static_cast<double>(std::max<std::int64_t>(counted, 1));
@@ -72,8 +76,9 @@ Var distillation_loss(const Var& logits, const Tensor& target, double temperatur
           "distillation_loss: expected logits and target [r, c] of floating types, got {} {} and "
           "{} {}",
           logits.dtype(), logits.shape(), target.dtype(), target.shape());
-  require(temperature > 0 && normaliser > 0,
-          "distillation_loss: expected a positive temperature and normaliser, got {} and {}",
+  require(temperature > 0 && temperature <= 1e9 && normaliser > 0,
+          "distillation_loss: expected a positive temperature, at most 1e9, and normaliser, got {} "
+          "and {}",
           temperature, normaliser);
   const std::int64_t rows = logits.dim(0), classes = logits.dim(1);
   const Device device = logits.value().device();

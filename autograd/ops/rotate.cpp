@@ -55,7 +55,7 @@ Tensor rotary_table(std::int64_t count, std::int64_t width, double theta) {
 
 std::vector<float> rotary_frequencies(std::int64_t width, double theta) {
   constexpr std::int64_t most = std::int64_t{1} << 20;
-  require(width >= 2 && width <= most && width % 2 == 0 && theta > 0,
+  require(width >= 2 && width <= most && width % 2 == 0 && static_cast<float>(theta) > 0,
           "rotary_table: expected an even width from 2 to {} and a positive theta, got {} and {}",
           most, width, theta);
   std::vector<float> frequencies;

@@ -24,11 +24,18 @@ struct Norm {
     A sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t i = 0; i < n; ++i) sum += load(row[i]);
-    const A m = sum / static_cast<A>(n);
-    A squares = 0;
-#pragma omp simd reduction(+ : squares)
-    for (std::int64_t i = 0; i < n; ++i) squares += (load(row[i]) - m) * (load(row[i]) - m);
-    const A s = 1 / std::sqrt(squares / static_cast<A>(n) + epsilon);
+    const A rough = sum / static_cast<A>(n);
+    // The rounding of the first mean, which large numbers with small differences would show.
+    A rest = 0, squares = 0;
+#pragma omp simd reduction(+ : rest, squares)
+    for (std::int64_t i = 0; i < n; ++i) {
+      const A d = load(row[i]) - rough;
+      rest += d;
+      squares += d * d;
+    }
+    const A shift = rest / static_cast<A>(n), m = rough + shift;
+    const A variance = squares / static_cast<A>(n) - shift * shift;
+    const A s = 1 / std::sqrt((variance < 0 ? A(0) : variance) + epsilon);
     mean[r] = m;
     rstd[r] = s;
 #pragma omp simd

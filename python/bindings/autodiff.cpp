@@ -120,8 +120,12 @@ Tensor lent_tensor(const nb::object& given) {
   if (nb::try_cast(array, writable))
     return tensor_of(Array(Array::Base(writable)), Memory::borrowed);
   Array read_only;
-  if (!nb::try_cast(array, read_only)) throw nb::next_overload();
-  return tensor_of(read_only);
+  if (nb::try_cast(array, read_only)) return tensor_of(read_only);
+  if (!nb::hasattr(given, "dtype")) throw nb::next_overload();
+  throw InputError(fmt::format(
+      "an array of {}; expected f16, f32, f64, i32, i64, u8 or bool in the machine's byte order, "
+      "as array.astype(\"f4\") has it",
+      nb::cast<std::string>(nb::str(given.attr("dtype")))));
 }
 
 void bind_tensor(nb::module_& module) {

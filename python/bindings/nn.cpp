@@ -17,14 +17,15 @@ namespace nystrom::python {
 namespace {
 
 RunContext context_of(bool training, const std::optional<Array>& sample_ids, std::uint64_t seed,
-                      std::uint64_t step) {
+                      const std::optional<std::uint64_t>& step) {
   RunContext run;
   run.training = training;
   run.seed = seed;
-  run.step = step;
+  run.step = step.value_or(0);
   run.sample_ids = copy_of(sample_ids);
-  require_input(!training || run.sample_ids.defined(),
-                "training needs sample_ids, which decide the dropout masks");
+  require_input(!training || (run.sample_ids.defined() && step),
+                "training needs sample_ids and step, the number of the update, which decide the "
+                "dropout masks");
   return run;
 }
 
@@ -93,9 +94,11 @@ void bind_layers(nb::module_& nn) {
           "__call__",
           [](const Dropout& layer, const Var& x, bool training,
              const std::optional<Array>& sample_ids, std::uint64_t seed,
-             std::uint64_t step) { return layer(x, context_of(training, sample_ids, seed, step)); },
-          "x"_a, "training"_a = false, "sample_ids"_a = nb::none(), "seed"_a = 0, "step"_a = 0,
-          ReleaseLock());
+             const std::optional<std::uint64_t>& step) {
+            return layer(x, context_of(training, sample_ids, seed, step));
+          },
+          "x"_a, "training"_a = false, "sample_ids"_a = nb::none(), "seed"_a = 0,
+          "step"_a = nb::none(), ReleaseLock());
 }
 
 /// An encoder that knows its configuration, from options of the section model.
@@ -108,7 +111,7 @@ class ConfiguredEncoder {
 
   Var operator()(const Array& input_ids, const std::optional<Array>& attention_mask, bool training,
                  const std::optional<Array>& sample_ids, std::uint64_t seed,
-                 std::uint64_t step) const {
+                 const std::optional<std::uint64_t>& step) const {
     const RunContext run = context_of(training, sample_ids, seed, step);
     NamedTensors tensors{{"input_ids", copy_of(input_ids)}};
     if (attention_mask) tensors["attention_mask"] = copy_of(*attention_mask);
@@ -137,7 +140,7 @@ void bind_encoder(nb::module_& nn) {
            "`options` are those of the section model, each as text: hidden_size=64.")
       .def("__call__", &ConfiguredEncoder::operator(), "input_ids"_a,
            "attention_mask"_a = nb::none(), "training"_a = false, "sample_ids"_a = nb::none(),
-           "seed"_a = 0, "step"_a = 0, "The hidden states [b, n, hidden] of ids [b, n].",
+           "seed"_a = 0, "step"_a = nb::none(), "The hidden states [b, n, hidden] of ids [b, n].",
            ReleaseLock());
 }
 

@@ -45,6 +45,15 @@ TEST(OpErrors, Elementwise) {
        "dropout: expected one i64 sample id a row of [2, 3], got i64 of shape [1]"},
       {[] { dropout(x(2, 3), 0.5, {}, x(2).value()); },
        "dropout: expected one i64 sample id a row of [2, 3], got f32 of shape [2]"},
+      {[] { dropout(x(2, 3), 0.5, {}, {}); },
+       "dropout: dropout needs sample_ids, which decide its mask"},
+      {[] { embedding(x(3, 2), ints(0), 3); },
+       "embedding: padding_row 3; expected -1 for none, or one of the table's 3 rows"},
+      {[] { embedding(x(3, 2), ints(0), -2); },
+       "embedding: padding_row -2; expected -1 for none, or one of the table's 3 rows"},
+      {[] { layer_norm(x(2, 3), x(3), {}, -1); },
+       "layer_norm: expected a finite epsilon of at least 0, got -1"},
+      {[] { Var::leaf(ints(1)); }, "a leaf must have a floating type, got i64"},
   });
 }
 
@@ -229,7 +238,18 @@ TEST(OpErrors, Losses) {
       {[] { cross_entropy(x(0, 0), ints()); },
        "cross_entropy: needs at least one class, got logits [0, 0]"},
       {[] { distillation_loss(x(2, 3), x(2, 3).value(), 0, 2); },
-       "distillation_loss: expected a positive temperature and normaliser, got 0 and 2"},
+       "distillation_loss: expected a positive temperature, at most 1e9, and normaliser, got 0 and "
+       "2"},
+      {[] { distillation_loss(x(2, 3), x(2, 3).value(), 1e30, 2); },
+       "distillation_loss: expected a positive temperature, at most 1e9, and normaliser, got 1e+30 "
+       "and 2"},
+      {[] { cross_entropy(x(2, 3), ints(0, 1), -1); },
+       "cross_entropy: expected a finite normaliser and z_loss of at least 0, got -1 and 0"},
+      {[] { cross_entropy(x(2, 3), ints(0, 1), 0, {}, std::nan("")); },
+       "cross_entropy: expected a finite normaliser and z_loss of at least 0, got 0 and nan"},
+      {[] { rotary_table(2, 4, 1e-50); },
+       "rotary_table: expected an even width from 2 to 1048576 and a positive theta, got 4 and "
+       "1e-50"},
       {[] { rotary_table(-1, 4, 1); }, "rotary_table: expected 0 to 16777216 places, got -1"},
       {[] { rotary_table(3, 5, 1); },
        "rotary_table: expected an even width from 2 to 1048576 and a positive theta, got 5 and 1"},

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "autograd/ops.h"
 #include "tests/support/random.h"
 
@@ -49,6 +51,14 @@ TEST(LocalAttention, EqualsExactAttentionWithoutTheOtherKeys) {
         EXPECT_LE(max_difference(found[i], expected[i]), 1e-12) << i;
     }
   }
+}
+
+TEST(LocalAttention, AReachBeyondAllKeysIsExactAttention) {
+  const Var q = random_normal({1, 2, 5, 4}, 1);
+  const auto of = [&](std::int64_t reach) {
+    return attention(q, q, q, {.out = DType::f64, .reach = reach}).value().to_doubles();
+  };
+  EXPECT_EQ(of(std::numeric_limits<std::int64_t>::max()), of(Scoring::all_keys));
 }
 
 TEST(LocalAttention, RefusesQueriesAndKeysOfOtherRows) {

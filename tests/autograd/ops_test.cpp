@@ -111,6 +111,23 @@ TEST(Relu, KeepsNan) {
   EXPECT_EQ(x.grad().to_doubles(), (std::vector<double>{1, 0, 1}));
 }
 
+TEST(GeluTanh, HasTheSlopesOfItsEndsFarOut) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Var x =
+        Var::leaf(Tensor::from(std::vector<double>{-1e30, -17, 17, 1e30}, {4}).cast(dtype));
+    Tape tape;
+    tape.backward(sum(gelu_tanh(x)));
+    EXPECT_LE(max_difference(x.grad().to_doubles(), {0, 0, 1, 1}), 1e-12);
+  }
+}
+
+TEST(Divide, ByANumberNearTheEndsOfItsType) {
+  for (const double number : {1e-38, 3e38, -2e-31}) {
+    const Tensor x = Tensor::full({1}, number, DType::f32);
+    EXPECT_EQ((Var(x) / x.item()).value().item(), 1) << number;
+  }
+}
+
 TEST(Square, OfANumberWithoutAnAxis) {
   const Var x = Var::leaf(Tensor::from(std::vector<double>{1, 2}, {2}));
   Tape tape;
@@ -248,6 +265,16 @@ TEST(LayerNorm, IsNotKeptForLinearLayers) {
 TEST(LayerNorm, TakesAVector) {
   const Tensor ones = Tensor::full({4}, 1, DType::f64);
   EXPECT_EQ(layer_norm(random_normal({4}, 1), ones, ones, 1e-5).shape(), Shape{4});
+}
+
+TEST(LayerNorm, OfAConstantRowIsZero) {
+  for (const double value : {0.1, 10.1, 1000.1, 100000.1}) {
+    for (const std::int64_t width : {7, 768}) {
+      const Tensor x = Tensor::full({2, width}, value, DType::f32),
+                   ones = Tensor::full({width}, 1, DType::f32);
+      EXPECT_LE(largest(layer_norm(x, ones, {}, 1e-12).value()), 1e-3) << value << ", " << width;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(op_cases()), case_name);

@@ -95,6 +95,33 @@ TEST(Tape, AnotherThreadMayEndItButNotUseIt) {
   EXPECT_FALSE(Tape::is_active());
 }
 
+TEST(Tape, RefusesWhatAnotherThreadRecords) {
+  const Tape tape;
+  const Var y = square(leaf({1}, 1));
+  std::string message;
+  std::thread([&] {
+    const Tape other;
+    message = message_of([&] { square(y); });
+  }).join();
+  EXPECT_EQ(message,
+            "square: an input is on the tape of another thread; make it again under this tape, or "
+            "detach() it");
+}
+
+TEST(Tape, IsNotWalkedWithinItsBackwardPass) {
+  Tape tape;
+  const Var x = square(leaf({1}, 1));
+  int runs = 0;
+  const Var y = checkpoint(
+      [&](const std::vector<Var>& inputs) {
+        if (++runs == 2) tape.backward(x);
+        return square(inputs[0]);
+      },
+      {x});
+  EXPECT_NE(message_of([&] { tape.backward(y); }).find("this tape is being walked"),
+            std::string::npos);
+}
+
 TEST(Tape, BackwardPopsAndFreesEverything) {
   const Var x = leaf({1000}, 1);
   const std::int64_t before = bytes_in_use();

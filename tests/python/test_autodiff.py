@@ -464,8 +464,23 @@ def test_shapes_that_do_not_fit_are_named():
 
 def test_a_dropout_in_training_wants_sample_ids():
     dropout = nn.Dropout(nn.ParameterStore().scope(), 0.5)
-    with pytest.raises(nystrom.InputError, match="sample_ids"):
+    with pytest.raises(nystrom.InputError, match="sample_ids and step"):
         dropout(np.ones((2, 3)), training=True)
+    with pytest.raises(nystrom.InputError, match="sample_ids and step"):
+        dropout(np.ones((2, 3)), training=True, sample_ids=np.arange(2))
+
+
+def test_an_op_says_why_an_array_is_no_tensor(capfd):
+    for array, reason in (
+        (np.ones(3)[::-1], "negative stride"),
+        (np.ones(3, ">f4"), "byte order"),
+        (np.ones(3, np.int16), "nystrom does not know"),
+    ):
+        with pytest.raises(nystrom.InputError, match=reason):
+            ops.exp(array)
+    with pytest.raises(TypeError):
+        ops.exp("text")
+    assert capfd.readouterr().err == ""
 
 
 def trained_store() -> nn.ParameterStore:

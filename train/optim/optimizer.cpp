@@ -62,6 +62,7 @@ std::vector<SlabRange> undivided_ranges(const ParameterStore& store,
 
 double clip_factor(double norm, double limit) {
   require(limit > 0, "limit {}; expected a number greater than 0", limit);
+  require(!(norm < 0), "norm {}; expected a number of at least 0", norm);
   return std::min(limit / (norm + 1e-6), 1.0);  // in this order NaN stays
 }
 

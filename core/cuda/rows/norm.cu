@@ -107,6 +107,31 @@ struct RowMask {
   }
 };
 
+/// The mean of a row and 1 / its standard deviation. The second pass finds the rounding of the
+/// first mean too, which large numbers with small differences would show.
+template <class A>
+struct Moments {
+  std::int64_t n;
+  A rough;
+
+  /// `total`: this lane's sum.
+  NYSTROM_DEVICE Moments(A total, std::int64_t count)
+      : n(count), rough(warp_sum(total) / static_cast<A>(count)) {}
+  NYSTROM_DEVICE void add(A value, A& rest, A& squares) const {
+    rest += value - rough;
+    squares += (value - rough) * (value - rough);
+  }
+  struct Result {
+    A mean, rstd;
+  };
+  NYSTROM_DEVICE Result mean_and_rstd(A rest, A squares, A epsilon) const {
+    const A shift = warp_sum(rest) / static_cast<A>(n);
+    const A variance = warp_sum(squares) / static_cast<A>(n) - shift * shift;
+    const A rstd = 1 / sqrt((variance < 0 ? A(0) : variance) + epsilon);
+    return {rough + shift, rstd};
+  }
+};
+
 template <class T>
 struct Forward {
   using A = accumulate_t<T>;
@@ -140,11 +165,12 @@ __global__ void __launch_bounds__(block, forward_blocks<T, Packs>) forward_kerne
     }
     row.store_to(f.sum + r * n, n);
   }
-  A total = 0, squares = 0;
+  A total = 0;
   row.each(n, [&](A& value) { total += value; });
-  const A m = warp_sum(total) / static_cast<A>(n);
-  row.each(n, [&](A& value) { squares += (value - m) * (value - m); });
-  const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
+  const Moments<A> moments(total, n);
+  A rest = 0, squares = 0;
+  row.each(n, [&](A& value) { moments.add(value, rest, squares); });
+  const auto [m, s] = moments.mean_and_rstd(rest, squares, f.epsilon);
   row.each_pack(n, [&](A(&numbers)[V], std::int64_t first) {
     const auto gamma = load_pack<V>(f.gamma + first), beta = load_pack<V>(f.beta + first);
     NYSTROM_UNROLL
@@ -175,12 +201,13 @@ __global__ void long_forward_kernel(Forward<T> f) {
     }
     row = f.sum + r * n;  // each lane reads what it wrote itself
   }
-  A total = 0, squares = 0;
+  A total = 0;
   for (std::int64_t i = lane_index(); i < n; i += warp_size) total += load(row[i]);
-  const A m = warp_sum(total) / static_cast<A>(n);
+  const Moments<A> moments(total, n);
+  A rest = 0, squares = 0;
   for (std::int64_t i = lane_index(); i < n; i += warp_size)
-    squares += (load(row[i]) - m) * (load(row[i]) - m);
-  const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
+    moments.add(load(row[i]), rest, squares);
+  const auto [m, s] = moments.mean_and_rstd(rest, squares, f.epsilon);
   for (std::int64_t i = lane_index(); i < n; i += warp_size)
     f.y[r * n + i] = convert<T>((load(row[i]) - m) * s * load(f.gamma[i]) + load(f.beta[i]));
   if (lane_index() == 0) {
