@@ -17,7 +17,7 @@ Var convolution(const Parameter& weight, const Var& values, const Ragged& batch)
   // Positions without a token count as 0.
   const Var y = batch.without_gaps()
                     ? sequence_conv(rows, taps, batch.all().queries)
-                    : batch.rows_of(sequence_conv(batch.tokens_in_places(rows), taps));
+                    : batch.rows_of(sequence_conv(batch.in_places(rows, true), taps));
   return reshape(y, y.shape().without(-1).without(-1).append(heads * y.dim(-1)));
 }
 
