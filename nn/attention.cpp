@@ -112,7 +112,8 @@ SoftmaxAttention::SoftmaxAttention(const ModelConfig& config, EmptyRows empty_ro
 
 Var SoftmaxAttention::operator()(const AttentionInputs& in) const { return of(in.batch.all(), in); }
 
-Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& in) const {
+Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& in,
+                         const Var& others) const {
   return attention(in.queries, in.keys, in.values,
                    {.scale = scale_,
                     .out = in.queries.dtype(),
@@ -120,7 +121,8 @@ Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& 
                     .keys = sequences.keys,
                     .key_mask = in.batch.key_mask(),
                     .empty_rows = empty_rows_,
-                    .reach = reach_});
+                    .reach = reach_,
+                    .others = others});
 }
 
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)

@@ -70,7 +70,7 @@ Var NystromAttention::operator()(const AttentionInputs& in) const {
   const auto& [few, many] = in.batch.split(options_.landmarks);
   if (!many) return exact_(in);
   const Var approximated = split_heads(approximate(*many, in), options_.heads);
-  return few ? exact_.of(*few, in) + approximated : approximated;
+  return few ? exact_.of(*few, in, approximated) : approximated;
 }
 
 Var NystromAttention::with_convolution(const AttentionInputs& in, const Parameter& taps) const {
