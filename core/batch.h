@@ -24,6 +24,15 @@ struct ModelInput {
 
   /// The number of sequences of an input with offsets.
   std::int64_t sequences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+  /// The offsets; of padded input those of the elements of its flattened [s · n].
+  std::vector<std::int64_t> element_offsets() const {
+    if (!offsets.empty()) return offsets;
+    const Tensor& padded = input_ids.defined() ? input_ids : features;
+    std::vector<std::int64_t> result{0};
+    for (std::int64_t i = 0; i < padded.dim(0); ++i)
+      result.push_back(result.back() + padded.dim(1));
+    return result;
+  }
 };
 
 /// A batch of b samples in s sequences. For multiple choice and towers s = b · c, with the c

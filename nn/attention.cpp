@@ -17,7 +17,7 @@ Var convolution(const Parameter& weight, const Var& values, const Ragged& batch)
   // Positions without a token count as 0.
   const Var y = batch.without_gaps()
                     ? sequence_conv(rows, taps, batch.all().queries)
-                    : batch.rows_of(sequence_conv(batch.tokens_in_places(rows), taps));
+                    : batch.rows_of(sequence_conv(batch.in_places(rows, true), taps));
   return reshape(y, y.shape().without(-1).without(-1).append(heads * y.dim(-1)));
 }
 
@@ -112,7 +112,8 @@ SoftmaxAttention::SoftmaxAttention(const ModelConfig& config, EmptyRows empty_ro
 
 Var SoftmaxAttention::operator()(const AttentionInputs& in) const { return of(in.batch.all(), in); }
 
-Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& in) const {
+Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& in,
+                         const Var& others) const {
   return attention(in.queries, in.keys, in.values,
                    {.scale = scale_,
                     .out = in.queries.dtype(),
@@ -120,7 +121,8 @@ Var SoftmaxAttention::of(const SequenceSpans& sequences, const AttentionInputs& 
                     .keys = sequences.keys,
                     .key_mask = in.batch.key_mask(),
                     .empty_rows = empty_rows_,
-                    .reach = reach_});
+                    .reach = reach_,
+                    .others = others});
 }
 
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)

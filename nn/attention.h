@@ -71,8 +71,10 @@ class SoftmaxAttention : public AttentionMethod {
  public:
   explicit SoftmaxAttention(const ModelConfig& config, EmptyRows empty_rows = EmptyRows::zero);
   Var operator()(const AttentionInputs& inputs) const override;
-  /// The same of some sequences; other rows are 0.
-  Var of(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
+  /// The same of some sequences. Its rows are written into `others`, which has those of the others;
+  /// undefined: these are 0.
+  Var of(const SequenceSpans& sequences, const AttentionInputs& inputs,
+         const Var& others = {}) const;
 
  private:
   double scale_;

@@ -52,7 +52,7 @@ struct Sequence {
     const Tensor& mask = whole.key_mask();
     if (mask.defined())
       return Ragged(mask.slice(0, number, number + 1).to(cpu_device), mask.device(), Padding::kept);
-    return {1, whole.dense() ? whole.length() : whole.tokens(number).size()};
+    return {1, whole.tokens(number).size()};
   }
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 #include "core/check.h"
 #include "nn/attention.h"
@@ -73,8 +72,9 @@ Var Embeddings::embed_features(const ModelInput& input, const Ragged& batch) con
 Var Embeddings::embed_tokens(const ModelInput& input, const Ragged& batch) const {
   require(input.input_ids.defined(), "the model takes token ids [b, n], got none");
   const Tensor& ids = input.input_ids;
-  require(ids.rank() == (batch.input_is_rows() ? 1 : 2), "input_ids must be {}, got {}",
-          batch.input_is_rows() ? "[r]" : "[b, n]", ids.shape());
+  const bool padded = input.offsets.empty();
+  require(ids.rank() == (padded ? 2 : 1), "input_ids must be {}, got {}", padded ? "[b, n]" : "[r]",
+          ids.shape());
   const Tensor& types = input.token_type_ids;
   require(!types.defined() || types.shape() == ids.shape(),
           "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
@@ -85,11 +85,11 @@ Var Embeddings::embed_tokens(const ModelInput& input, const Ragged& batch) const
     x = x + embedding(*types_, types.defined() ? batch.rows_of(types, 0)
                                                : Tensor::zeros(rows.shape(), DType::i64,
                                                                types_->var().value().device()));
-  if (positions_) x = x + embed_positions(ids, batch);
+  if (positions_) x = x + embed_positions(input, batch);
   return (*norm_)(x);
 }
 
-Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
+Var Embeddings::embed_positions(const ModelInput& input, const Ragged& batch) const {
   const std::int64_t length = batch.length(),
                      longest = positions_->shape()[0] - first_position_row_;
   require_input(length <= longest,
@@ -100,17 +100,13 @@ Var Embeddings::embed_positions(const Tensor& ids, const Ragged& batch) const {
     return slice(*positions_, 0, first_position_row_, first_position_row_ + length);
   // Padding reads the row before, which is not trained.
   const std::int64_t padding_row = first_position_row_ - 1;
-  Tensor rows = ids.to(cpu_device).contiguous().clone();
+  Tensor rows = input.input_ids.to(cpu_device).contiguous().clone();
   auto* row = rows.data<std::int64_t>();
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(rows.numel()));
-  std::iota(positions.begin(), positions.end(), 0);
-  positions = batch.positions_of(std::move(positions));
-  std::int64_t sequence = -1, next = 0;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    if (positions[i] / length != sequence) next = first_position_row_;
-    sequence = positions[i] / length;
-    row[i] = positions_skip_padding_ && row[i] == padding_id_ ? padding_row : next++;
-  }
+  const std::vector<std::int64_t> ends = input.element_offsets();
+  for (std::size_t i = 1; i < ends.size(); ++i)
+    for (std::int64_t element = ends[i - 1], next = first_position_row_; element < ends[i];
+         ++element)
+      row[element] = positions_skip_padding_ && row[element] == padding_id_ ? padding_row : next++;
   const std::int64_t of_padding = positions_skip_padding_ ? padding_row : first_position_row_;
   return embedding(*positions_, batch.rows_of(rows, of_padding),
                    positions_skip_padding_ ? padding_row : -1);
@@ -224,13 +220,13 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config, Embeddings embed
 Encoder::~Encoder() = default;
 
 Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext& run,
-                        const ReadPositions& read) const {
+                        const ChosenRows& read) const {
   const RunContext rows = batch.of(run);
   Var x = embeddings_(input, batch, rows);
   input = {};
   std::optional<ReadRows> rows_read;
   if (read) {
-    rows_read.emplace(ReadRows{batch.rows_at(*read), {}});
+    rows_read.emplace(ReadRows{index_of(*read).to(x.value().device()), {}});
     const bool increasing = std::ranges::adjacent_find(*read, std::greater_equal()) == read->end();
     // On a GPU one product makes queries, keys and values of all rows.
     if (increasing && x.value().device().is_cpu()) rows_read->attending = batch.attending_at(*read);
@@ -246,7 +242,7 @@ Var Encoder::operator()(ModelInput input, const Ragged& batch, const RunContext&
     const Layer& layer = layers_[i];
     const std::optional<ReadRows> own =
         i + 1 == layers_.size() ? rows_read : std::optional<ReadRows>();
-    const RunContext of_output = own ? batch.of(run, *read) : rows;
+    const RunContext of_output = own ? batch.of(run, read) : rows;
     // Later layers have later parameters. When the backward pass reaches this point, the gradients
     // of all later parameters are final.
     if (run.gradients_final)

@@ -25,7 +25,7 @@ class Embeddings {
 
  private:
   Var embed_tokens(const ModelInput& input, const Ragged& batch) const;
-  Var embed_positions(const Tensor& ids, const Ragged& batch) const;
+  Var embed_positions(const ModelInput& input, const Ragged& batch) const;
 
   std::int64_t padding_id_, first_position_row_;  // padding_id_ is -1 where there is none
   bool positions_skip_padding_;
@@ -37,9 +37,6 @@ class Embeddings {
   Dropout dropout_;
 };
 
-/// Positions of the flattened [b · n], which have rows; nothing: all rows.
-using ReadPositions = std::optional<std::vector<std::int64_t>>;
-
 /// The whole encoder, `nystromformer`: embeddings and layers.
 class Encoder {
  public:
@@ -50,7 +47,7 @@ class Encoder {
   /// The last hidden state: of the batch's rows, [r, hidden] or, if it is dense, [b, n, hidden]; of
   /// `read` [p, hidden]. The last layer computes no others.
   Var operator()(ModelInput input, const Ragged& batch, const RunContext& run,
-                 const ReadPositions& read = {}) const;
+                 const ChosenRows& read = {}) const;
   /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }
 

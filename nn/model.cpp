@@ -65,9 +65,7 @@ Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
     require(input.offsets.back() == positions.dim(0), "the offsets end at row {}, expected {}",
             input.offsets.back(), positions.dim(0));
     // Without a length that all must have, a sequence gives what it gives alone.
-    const auto length = config_.fixed_length();
-    return {input.offsets, store_.values().device(), length ? Padding::kept : Padding::left_out,
-            length.value_or(0)};
+    return {input.offsets, store_.values().device(), config_.fixed_length()};
   }
   if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
   require(input.attention_mask.dim(0) == positions.dim(0) &&
@@ -80,22 +78,19 @@ Ragged Model::batch_of(const ModelInput& input, Padding padding) const {
 Ragged Model::batch_with_class_token(const ModelInput& input) const {
   require_input(!input.attention_mask.defined(),
                 "pooling token reads features without padding; leave attention_mask out");
-  std::vector<std::int64_t> offsets = input.offsets;
-  if (offsets.empty())
-    for (std::int64_t i = 0; i <= input.features.dim(0); ++i)
-      offsets.push_back(i * input.features.dim(1));
+  std::vector<std::int64_t> offsets = input.element_offsets();
   for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] += static_cast<std::int64_t>(i);
-  return {offsets, store_.values().device(), Padding::left_out, 0};
+  return {offsets, store_.values().device()};
 }
 
 Var Model::last_valid_step(const Var& hidden, const Ragged& batch) const {
   const std::vector<std::int64_t> counts = batch.counts();
-  const Var last = rows_at(hidden, batch, last_tokens(batch));
+  const Var last = rows_at(hidden, last_tokens(batch));
   if (std::ranges::none_of(counts, [](std::int64_t count) { return count == 0; })) return last;
   std::vector<std::int64_t> rows;  // zeros without a token
   for (std::int64_t i = 0; i < batch.batch(); ++i)
     rows.push_back(counts[static_cast<std::size_t>(i)] == 0 ? -1 : i);
-  return gather_rows(last, Tensor::from(rows, {batch.batch()}));
+  return gather_rows(last, index_of(rows));
 }
 
 bool Model::reads_first_token() const {
@@ -133,16 +128,15 @@ Var Model::pooled(const ModelOutput& out, const Var& hidden, const Pass& pass) c
       [[fallthrough]];
     case Pooling::token: break;
   }
-  return rows_at(hidden, pass.batch, first_positions(pass.batch));
+  return rows_at(hidden, first_rows(pass.batch));
 }
 
 ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
   Pass pass(*this, std::move(input), run, run.logits_only ? Padding::left_out : Padding::attends);
   const bool first_only = run.logits_only && reads_first_token();
   const bool padded = pass.input.offsets.empty();
-  const Var hidden =
-      encoder_(std::move(pass.input), pass.batch, pass.run,
-               first_only ? ReadPositions(first_positions(pass.batch)) : std::nullopt);
+  const Var hidden = encoder_(std::move(pass.input), pass.batch, pass.run,
+                              first_only ? ChosenRows(first_rows(pass.batch)) : std::nullopt);
   ModelOutput out;
   if (first_only) {
     out.logits = config_.head == Head::sequence_classification
@@ -162,7 +156,7 @@ ModelOutput Model::operator()(ModelInput input, const RunContext& run) const {
         out.logits = batch.as_input(logits_of(hidden));
         break;
       }
-      const Var said = logits_of(rows_at(hidden, batch, behind_class_tokens(batch)));
+      const Var said = logits_of(rows_at(hidden, behind_class_tokens(batch)));
       out.logits = padded ? reshape(said, {batch.batch(), batch.length() - 1, said.dim(1)}) : said;
       break;
     }

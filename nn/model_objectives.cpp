@@ -16,8 +16,7 @@ Model::Pass Model::masked_lm_pass(const ModelInput& input, const RunContext& run
 Var Model::masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& elements,
                             const RunContext& run) const {
   const Pass pass = masked_lm_pass(input, run);
-  return (*masked_lm_)(
-      encoder_(pass.input, pass.batch, pass.run, pass.batch.positions_of(elements)));
+  return (*masked_lm_)(encoder_(pass.input, pass.batch, pass.run, pass.batch.rows_of(elements)));
 }
 
 namespace {
@@ -45,11 +44,11 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
                                 const RunContext& run) const {
   const Pass pass = masked_lm_pass(input, run);
   const Targets targets(labels);
-  std::vector<std::int64_t> positions;
-  if (sentence_order_) positions = first_positions(pass.batch);
-  const auto firsts = static_cast<std::int64_t>(positions.size());
-  std::ranges::copy(pass.batch.positions_of(targets.elements), std::back_inserter(positions));
-  const Var hidden = encoder_(pass.input, pass.batch, pass.run, positions);
+  std::vector<std::int64_t> rows;
+  if (sentence_order_) rows = first_rows(pass.batch);
+  const auto firsts = std::ssize(rows);
+  std::ranges::copy(pass.batch.rows_of(targets.elements), std::back_inserter(rows));
+  const Var hidden = encoder_(pass.input, pass.batch, pass.run, rows);
   const Var logits = (*masked_lm_)(slice(hidden, 0, firsts, hidden.dim(0)));
   const Device device = logits.value().device();
   MaskedLmOutput out{
@@ -62,17 +61,18 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
 namespace {
 
 /// One index for each row of logits [p, c], drawn from their softmax. Seed and step of `run`, and
-/// the sample and the place in it of `positions` [p] in rows of `length`, decide the draws.
-std::vector<std::int64_t> drawn(const Tensor& logits, const std::vector<std::int64_t>& positions,
-                                std::int64_t length, const RunContext& run) {
+/// the samples and places of `rows` [p] of the batch, decide the draws.
+std::vector<std::int64_t> drawn(const Tensor& logits, const std::vector<std::int64_t>& rows,
+                                const Ragged& batch, const RunContext& run) {
   constexpr std::uint32_t site = ~0u;  // no dropout has this number
   const Tensor samples = run.sample_ids.to(cpu_device).contiguous();
   const PhiloxKey key = philox_key(run.seed, run.step);
   std::vector<double> uniform;
-  for (const std::int64_t position : positions) {
-    const auto sample = static_cast<std::uint64_t>(samples.data<std::int64_t>()[position / length]);
+  for (const std::int64_t row : rows) {
+    const Ragged::Place place = batch.place_of(row);
+    const auto sample = static_cast<std::uint64_t>(samples.data<std::int64_t>()[place.sequence]);
     const PhiloxBlock block = philox(
-        key, {{static_cast<std::uint32_t>(position % length), static_cast<std::uint32_t>(sample),
+        key, {{static_cast<std::uint32_t>(place.position), static_cast<std::uint32_t>(sample),
                static_cast<std::uint32_t>(sample >> 32), site}});
     uniform.push_back(uniform_open(block.word[0]));
   }
@@ -133,12 +133,11 @@ ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tenso
   ReplacedTokensOutput out;
 
   const Pass masked(*this, input, context, Padding::left_out);
-  const std::vector<std::int64_t> positions = masked.batch.positions_of(targets.elements);
+  const std::vector<std::int64_t> rows = masked.batch.rows_of(targets.elements);
   RunContext unobserved = masked.run;
   unobserved.observe_attention = {};
   unobserved.observe_attention_output = {};
-  const Var guesses =
-      (*masked_lm_)((*generator_)(masked.input, masked.batch, unobserved, positions));
+  const Var guesses = (*masked_lm_)((*generator_)(masked.input, masked.batch, unobserved, rows));
   Tensor largest = Tensor::empty(targets.shape(), DType::i64, guesses.value().device());
   const Var generator_loss =
       cross_entropy(guesses, targets.tensor(), scale.masked, largest, run.z_loss);
@@ -146,8 +145,7 @@ ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tenso
   for (std::size_t i = 0; i < argmax.size(); ++i)
     out.guessed += static_cast<std::int64_t>(argmax[i]) == targets.labels[i];
 
-  const std::vector<std::int64_t> tokens =
-      drawn(guesses.value(), positions, masked.batch.length(), run);
+  const std::vector<std::int64_t> tokens = drawn(guesses.value(), rows, masked.batch, run);
   const Pass replaced(*this, with_tokens(input, targets, tokens), context, Padding::left_out);
   const Var judged =
       (*head_)(flat_rows(encoder_(replaced.input, replaced.batch, replaced.run)), replaced.run);
@@ -171,15 +169,14 @@ Var Model::masked_features(ModelInput input, const std::vector<std::int64_t>& ro
           enum_name(config_.head));
   require(!rows.empty(), "masked_features needs a masked row");
   Pass pass(*this, std::move(input), run, Padding::left_out);
-  std::vector<std::int64_t> positions = rows;
+  std::vector<std::int64_t> read = rows;
   if (config_.has_class_token()) {
     const std::vector<std::int64_t> all = behind_class_tokens(pass.batch);
-    for (std::int64_t& row : positions) row = all[static_cast<std::size_t>(row)];
+    for (std::int64_t& row : read) row = all[static_cast<std::size_t>(row)];
   } else {
-    positions = pass.batch.positions_of(std::move(positions));
+    read = pass.batch.rows_of(std::move(read));
   }
-  const Var said =
-      (*head_)(encoder_(std::move(pass.input), pass.batch, pass.run, positions), pass.run);
+  const Var said = (*head_)(encoder_(std::move(pass.input), pass.batch, pass.run, read), pass.run);
   return mean_squared_error(said, targets) *
          (static_cast<double>(said.value().numel()) / normaliser);
 }

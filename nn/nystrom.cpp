@@ -7,19 +7,13 @@
 
 namespace nystrom {
 
-NystromAttention::NystromAttention(const ModelConfig& config,
-                                   std::optional<std::int64_t> padded_length)
-    : padded_length_(padded_length),
-      shared_landmarks_(config.attention.landmark_source == LandmarkSource::keys),
-      exact_(config) {
+NystromAttention::NystromAttention(const ModelConfig& config)
+    : shared_landmarks_(config.attention.landmark_source == LandmarkSource::keys), exact_(config) {
   options_.heads = config.num_attention_heads;
   options_.landmarks = config.attention.num_landmarks;
   options_.inverse = config.attention.inverse;
   options_.iterations = config.attention.inverse_iterations;
   options_.scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
-  if (!padded_length_) return;
-  options_.pinv_scale = PinvScale::whole_batch;
-  options_.empty_rows = EmptyRows::uniform;
 }
 
 NystromInputs NystromAttention::inputs_of(const AttentionInputs& in, const Var& taps) const {
@@ -86,26 +80,14 @@ Var NystromAttention::approximate(const SequenceSpans& sequences, const Attentio
   return nystrom_attention(inputs_of(in, taps), options_of(sequences, in));
 }
 
-const SequenceSpans& NystromAttention::padded(const Ragged& batch) const {
-  require_input(batch.length() == *padded_length_,
-                "semantics transformers needs sequences padded to segment_means_seq_len {}, got "
-                "length {}; pad them, or set "
-                "model.attention.semantics=nystrom",
-                *padded_length_, batch.length());
-  require(batch.dense(), "semantics transformers keep padding as rows, and the batch is ragged");
-  return batch.all();
-}
-
 Var NystromAttention::operator()(const AttentionInputs& in) const {
-  if (padded_length_) return split_heads(approximate(padded(in.batch), in), options_.heads);
   const auto& [few, many] = in.batch.split(options_.landmarks);
   if (!many) return exact_(in);
   const Var approximated = split_heads(approximate(*many, in), options_.heads);
-  return few ? exact_.of(*few, in) + approximated : approximated;
+  return few ? exact_.of(*few, in, approximated) : approximated;
 }
 
 Var NystromAttention::with_convolution(const AttentionInputs& in, const Parameter& taps) const {
-  if (padded_length_) return approximate(padded(in.batch), in, taps);
   const auto& [few, many] = in.batch.split(options_.landmarks);
   if (few || !in.batch.without_gaps()) return AttentionMethod::with_convolution(in, taps);
   return approximate(*many, in, taps);
@@ -138,6 +120,30 @@ Tensor NystromAttention::landmark_matrix_gradient(const AttentionInputs& in,
   return matrix.grad();
 }
 
+TransformersNystrom::TransformersNystrom(const ModelConfig& config)
+    : NystromAttention(config), length_(config.segment_means_seq_len) {
+  options_.pinv_scale = PinvScale::whole_batch;
+  options_.empty_rows = EmptyRows::uniform;
+}
+
+const SequenceSpans& TransformersNystrom::padded(const Ragged& batch) const {
+  require_input(batch.length() == length_,
+                "semantics transformers needs sequences padded to segment_means_seq_len {}, got "
+                "length {}; pad them, or set "
+                "model.attention.semantics=nystrom",
+                length_, batch.length());
+  require(batch.dense(), "semantics transformers keep padding as rows, and the batch is ragged");
+  return batch.all();
+}
+
+Var TransformersNystrom::operator()(const AttentionInputs& in) const {
+  return split_heads(approximate(padded(in.batch), in), options_.heads);
+}
+
+Var TransformersNystrom::with_convolution(const AttentionInputs& in, const Parameter& taps) const {
+  return approximate(padded(in.batch), in, taps);
+}
+
 namespace {
 
 bool as_transformers(const ModelConfig& config) {
@@ -149,7 +155,7 @@ bool as_transformers(const ModelConfig& config) {
 std::unique_ptr<NystromAttention> make_nystrom(const ModelConfig& config) {
   if (!as_transformers(config)) return std::make_unique<NystromAttention>(config);
   if (config.exact_in_transformers()) return nullptr;
-  return std::make_unique<NystromAttention>(config, config.segment_means_seq_len);
+  return std::make_unique<TransformersNystrom>(config);
 }
 
 EmptyRows empty_rows_of(const ModelConfig& config) {

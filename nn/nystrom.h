@@ -10,41 +10,51 @@ namespace nystrom {
 /// Segments cover the tokens of a sequence, and the first iterate is scaled by matrix: a sequence's
 /// result does not depend on padding, or on the others of its batch. With rotary positions
 /// a landmark is its segment's mean, turned by the mean of the segment's rotations.
-///
-/// As Hugging Face's Nyströmformer computes it (semantics transformers), segments cover the padded
-/// row, and the first iterate is scaled by the whole batch. A query whose keys are all padding gets
-/// the mean of all values. All sequences have one length; others are InputErrors.
 class NystromAttention : public AttentionMethod {
  public:
-  /// `padded_length` is the length of all sequences in Hugging Face's computation; nothing: ours.
-  explicit NystromAttention(const ModelConfig& config,
-                            std::optional<std::int64_t> padded_length = {});
+  explicit NystromAttention(const ModelConfig& config);
   Var operator()(const AttentionInputs& inputs) const override;
   Var with_convolution(const AttentionInputs& inputs, const Parameter& taps) const override;
   /// Whether a sequence of `tokens` tokens gets exact attention.
-  bool is_exact(std::int64_t tokens) const {
-    return !padded_length_ && tokens <= options_.landmarks;
-  }
+  virtual bool is_exact(std::int64_t tokens) const { return tokens <= options_.landmarks; }
   /// The matrix A = softmax(s Qs Ksᵀ) [b, h, m, m] that is inverted, in the accumulate type.
   Tensor landmark_matrix(const AttentionInputs& inputs) const;
   /// The gradient of that matrix through the inverse, [b, h, m, m], for the output's gradient `dy`.
   /// Only for sequences without exact attention.
   Tensor landmark_matrix_gradient(const AttentionInputs& inputs, const Tensor& dy) const;
 
- private:
+ protected:
   /// The attention of some sequences, with a convolution if there are taps: rows [r, h · d] or [b,
   /// n, h · d], 0 at other rows.
   Var approximate(const SequenceSpans& sequences, const AttentionInputs& inputs,
                   const Var& taps = {}) const;
-  /// All sequences of the batch, which have the padded length.
-  const SequenceSpans& padded(const Ragged& batch) const;
+
+  NystromOptions options_;
+
+ private:
   NystromInputs inputs_of(const AttentionInputs& inputs, const Var& taps) const;
   NystromOptions options_of(const SequenceSpans& sequences, const AttentionInputs& inputs) const;
 
-  NystromOptions options_;
-  std::optional<std::int64_t> padded_length_;
   bool shared_landmarks_;
   SoftmaxAttention exact_;
+};
+
+/// Nyström attention as Hugging Face's Nyströmformer computes it (semantics transformers): segments
+/// cover the padded row, and the first iterate is scaled by the whole batch. A query whose keys are
+/// all padding gets the mean of all values. All sequences have the length segment_means_seq_len;
+/// others are InputErrors.
+class TransformersNystrom : public NystromAttention {
+ public:
+  explicit TransformersNystrom(const ModelConfig& config);
+  Var operator()(const AttentionInputs& inputs) const override;
+  Var with_convolution(const AttentionInputs& inputs, const Parameter& taps) const override;
+  bool is_exact(std::int64_t) const override { return false; }
+
+ private:
+  /// All sequences of the batch, which have that length.
+  const SequenceSpans& padded(const Ragged& batch) const;
+
+  std::int64_t length_;
 };
 
 /// The Nyström attention of `config`; null where transformers' semantics make it exact.

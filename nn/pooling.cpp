@@ -20,16 +20,6 @@ Var row_factors(const Ragged& batch, const Var& hidden,
       .to(hidden.value().device());
 }
 
-/// The rows of a sequence that are tokens, in the flattened rows of the batch. Padding that is kept
-/// is no token.
-std::vector<std::int64_t> token_rows(const Ragged& batch, std::int64_t sequence) {
-  std::vector<std::int64_t> rows = batch.places(sequence);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    rows[i] = batch.dense() ? rows[i] + sequence * batch.length()
-                            : batch.tokens(sequence).begin + static_cast<std::int64_t>(i);
-  return rows;
-}
-
 /// The largest number of each column over the tokens of each sequence. Zeros for one without
 /// tokens.
 Var largest_of_tokens(const Var& hidden, const Ragged& batch) {
@@ -37,7 +27,7 @@ Var largest_of_tokens(const Var& hidden, const Ragged& batch) {
   const std::vector<double> values = hidden.value().to_doubles();
   std::vector<std::int64_t> chosen;
   for (std::int64_t i = 0; i < batch.batch(); ++i) {
-    const std::vector<std::int64_t> rows = token_rows(batch, i);
+    const std::vector<std::int64_t> rows = batch.token_rows(i);
     for (std::int64_t column = 0; column < width; ++column) {
       std::int64_t best = -1;
       for (const std::int64_t row : rows) {
@@ -69,7 +59,7 @@ Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
   const std::int64_t rows = hidden.value().numel() / hidden.dim(-1);
   std::vector<double> weights(static_cast<std::size_t>(rows), 0);
   for (std::int64_t i = 0; i < batch.batch(); ++i) {
-    const std::vector<std::int64_t> places = batch.places(i), own = token_rows(batch, i);
+    const std::vector<std::int64_t> places = batch.places(i), own = batch.token_rows(i);
     double total = 0;
     for (const std::int64_t place : places) total += static_cast<double>(place - places[0] + 1);
     for (std::size_t t = 0; t < own.size(); ++t)
@@ -84,34 +74,37 @@ Var place_weighted_mean(const Var& hidden, const Ragged& batch) {
 
 }  // namespace
 
-std::vector<std::int64_t> first_positions(const Ragged& batch) {
-  std::vector<std::int64_t> positions;
-  for (std::int64_t i = 0; i < batch.batch(); ++i) positions.push_back(i * batch.length());
-  return positions;
+std::vector<std::int64_t> first_rows(const Ragged& batch) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < batch.batch(); ++i) {
+    const std::int64_t first = batch.rows(i).begin;  // a token may be in front of this padding
+    rows.push_back(batch.place_of(first).position == 0 ? first : batch.tokens(i).begin);
+  }
+  return rows;
 }
 
 std::vector<std::int64_t> last_tokens(const Ragged& batch) {
-  std::vector<std::int64_t> positions = first_positions(batch);
-  const std::vector<std::int64_t> last = batch.last_positions();
-  for (std::size_t row = 0; row < positions.size(); ++row)
-    positions[row] += std::max<std::int64_t>(last[row], 0);
-  return positions;
+  std::vector<std::int64_t> rows = first_rows(batch);
+  for (std::int64_t i = 0; i < batch.batch(); ++i)
+    if (batch.counts()[static_cast<std::size_t>(i)] > 0)
+      rows[static_cast<std::size_t>(i)] = batch.token_rows(i).back();
+  return rows;
 }
 
 std::vector<std::int64_t> behind_class_tokens(const Ragged& batch) {
-  std::vector<std::int64_t> positions;
+  std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < batch.batch(); ++i)
-    for (std::int64_t t = 1; t < batch.counts()[static_cast<std::size_t>(i)]; ++t)
-      positions.push_back(i * batch.length() + t);
-  return positions;
+    for (std::int64_t row = batch.rows(i).begin + 1; row < batch.rows(i).end; ++row)
+      rows.push_back(row);
+  return rows;
 }
 
-Var rows_at(const Var& hidden, const Ragged& batch, const std::vector<std::int64_t>& positions) {
-  return gather_rows(flat_rows(hidden), batch.rows_at(positions));
+Var rows_at(const Var& hidden, const std::vector<std::int64_t>& rows) {
+  return gather_rows(flat_rows(hidden), index_of(rows));
 }
 
-ReadPositions read_by(SentencePooling pooling, const Ragged& batch) {
-  if (pooling == SentencePooling::cls) return first_positions(batch);
+ChosenRows read_by(SentencePooling pooling, const Ragged& batch) {
+  if (pooling == SentencePooling::cls) return first_rows(batch);
   if (pooling == SentencePooling::lasttoken) return last_tokens(batch);
   return {};
 }
@@ -121,17 +114,11 @@ std::pair<Var, std::vector<RowRange>> rows_of_tokens(const Var& hidden, const Ra
   std::vector<RowRange> ranges;
   const bool chosen = batch.key_mask().defined();  // padding has rows among them
   for (std::int64_t i = 0; i < batch.batch(); ++i) {
-    if (!chosen) {
-      ranges.push_back(batch.dense() ? RowRange{i * batch.length(), (i + 1) * batch.length()}
-                                     : batch.tokens(i));
-      continue;
-    }
-    const std::vector<std::int64_t> own = token_rows(batch, i);
-    ranges.push_back({std::ssize(rows), std::ssize(rows) + std::ssize(own)});
-    rows.insert(rows.end(), own.begin(), own.end());
+    const auto begin = std::ssize(rows);
+    if (chosen) std::ranges::copy(batch.token_rows(i), std::back_inserter(rows));
+    ranges.push_back(chosen ? RowRange{begin, std::ssize(rows)} : batch.tokens(i));
   }
-  const Var flat = flat_rows(hidden);
-  return {chosen ? gather_rows(flat, Tensor::from(rows, {std::ssize(rows)})) : flat, ranges};
+  return {chosen ? rows_at(hidden, rows) : flat_rows(hidden), ranges};
 }
 
 Var mean_token(const Var& hidden, const Ragged& batch) {

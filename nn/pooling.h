@@ -1,5 +1,5 @@
-// The hidden states of a batch that a model's heads and vectors read: rows of some positions,
-// and rows pooled for each sequence. `hidden` is [r, c], or [b, n, c] of a dense batch.
+// The hidden states of a batch that a model's heads and vectors read: some rows, and rows pooled
+// for each sequence. `hidden` is [r, c], or [b, n, c] of a dense batch.
 #pragma once
 
 #include <utility>
@@ -9,17 +9,17 @@
 
 namespace nystrom {
 
-/// The first positions of all sequences in the flattened [b · n].
-std::vector<std::int64_t> first_positions(const Ragged& batch);
-/// The last tokens of all sequences; of those without tokens the first position.
+/// The rows of the first positions of all sequences.
+std::vector<std::int64_t> first_rows(const Ragged& batch);
+/// The rows of the last tokens of all sequences; of those without tokens the first position.
 std::vector<std::int64_t> last_tokens(const Ragged& batch);
-/// The positions of all features in a batch that has a class token in front of each sequence.
+/// The rows of all features in a batch that has a class token in front of each sequence.
 std::vector<std::int64_t> behind_class_tokens(const Ragged& batch);
-/// The positions that a pooling reads; nothing: all rows.
-ReadPositions read_by(SentencePooling pooling, const Ragged& batch);
+/// The rows that a pooling reads.
+ChosenRows read_by(SentencePooling pooling, const Ragged& batch);
 
-/// The rows of `hidden` at some positions, [p, c].
-Var rows_at(const Var& hidden, const Ragged& batch, const std::vector<std::int64_t>& positions);
+/// These rows of `hidden`, [p, c].
+Var rows_at(const Var& hidden, const std::vector<std::int64_t>& rows);
 /// The rows that are tokens, and those of each sequence.
 std::pair<Var, std::vector<RowRange>> rows_of_tokens(const Var& hidden, const Ragged& batch);
 

@@ -3,26 +3,24 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/batch.h"
 #include "core/check.h"
 
 namespace nystrom {
 namespace {
 
-Tensor index_tensor(const std::vector<std::int64_t>& rows) {
-  return Tensor::from(rows, {std::ssize(rows)});
+std::vector<std::int64_t> numbers_of(const RowRange& range) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(range.size()));
+  std::iota(rows.begin(), rows.end(), range.begin);
+  return rows;
 }
 
-/// One for each position of a token: [b, n], where n is the most tokens, or `length` if it is more.
-Tensor mask_of(const std::vector<std::int64_t>& offsets, std::int64_t length) {
-  for (std::size_t i = 1; i < offsets.size(); ++i)
-    length = std::max(length, offsets[i] - offsets[i - 1]);
-  length = std::max<std::int64_t>(length, 1);
-  std::vector<std::uint8_t> mask;
-  for (std::size_t i = 1; i < offsets.size(); ++i) {
-    mask.resize(mask.size() + static_cast<std::size_t>(offsets[i] - offsets[i - 1]), 1);
-    mask.resize(i * static_cast<std::size_t>(length), 0);
-  }
-  return Tensor::from(mask, {std::ssize(offsets) - 1, length});
+/// The index in `rows` of each number below `count`, −1 for none.
+std::vector<std::int64_t> inverse_of(const std::vector<std::int64_t>& rows, std::int64_t count) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(count), -1);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i] >= 0) result[static_cast<std::size_t>(rows[i])] = static_cast<std::int64_t>(i);
+  return result;
 }
 
 /// x [b, n, …] as [b · n, …].
@@ -36,206 +34,217 @@ Var flattened(const Var& x) {
 
 Var flat_rows(const Var& x) { return reshape(x, {x.shape().without(-1).numel(), x.dim(-1)}); }
 
+Tensor index_of(const std::vector<std::int64_t>& rows) {
+  return Tensor::from(rows, {std::ssize(rows)});
+}
+
 Ragged::Ragged(std::int64_t batch, std::int64_t length)
-    : length_(length), counts_(static_cast<std::size_t>(batch), length) {}
+    : length_(length), counts_(static_cast<std::size_t>(batch), length) {
+  for (std::int64_t i = 0; i <= batch; ++i) offsets_.push_back(i * length);
+}
 
 Ragged::Ragged(const Tensor& mask, Device device, Padding padding)
-    : device_(device), length_(mask.dim(1)) {
+    : Ragged(mask.dim(0), mask.dim(1)) {
   require(mask.rank() == 2 && mask.dtype() == DType::u8,
           "an attention mask must be u8 [b, n], got {} {}", mask.dtype(), mask.shape());
+  device_ = device;
   const Tensor host = mask.contiguous();
   const auto* token = host.data<std::uint8_t>();
-  for (std::int64_t b = 0; b < mask.dim(0); ++b)
-    counts_.push_back(std::count_if(token + b * length_, token + (b + 1) * length_,
-                                    [](std::uint8_t v) { return v != 0; }));
-  if (std::ranges::all_of(counts_, [&](std::int64_t count) { return count == length_; })) return;
-  input_in_order_ = padding == Padding::kept;
-  mask_.assign(token, token + mask.numel());
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    counts_[i] -= std::count(token + offsets_[i], token + offsets_[i + 1], 0);
+  if (std::ranges::count(counts_, length_) == batch()) return;
   if (padding == Padding::kept) {
+    tokens_ = host;
     key_mask_ = host.to(device);
     return;
   }
-  std::vector<RowRange> queries;
-  row_of_.assign(mask_.size(), -1);
-  for (std::int64_t b = 0; b < batch(); ++b) {
-    const std::int64_t first_row = std::ssize(positions_);
-    const auto add_row = [&](std::int64_t t) {
-      row_of_[static_cast<std::size_t>(b * length_ + t)] = std::ssize(positions_);
-      positions_.push_back(b * length_ + t);
-    };
-    for (std::int64_t t = 0; t < length_; ++t)
-      if (!token[b * length_ + t] && (t == 0 || padding == Padding::attends)) add_row(t);
-    const std::vector<std::int64_t> tokens = places(b);
-    without_gaps_ = without_gaps_ && std::ssize(positions_) == first_row &&
-                    tokens.back() - tokens.front() + 1 == std::ssize(tokens);
-    for (const std::int64_t t : tokens) add_row(t);
-    const std::int64_t end = std::ssize(positions_);
-    queries.push_back({first_row, end});
-    tokens_.push_back({end - counts_[static_cast<std::size_t>(b)], end});
+  dense_ = in_order_ = false;
+  for (std::size_t i = 0; i < counts_.size(); ++i, token += length_) {
+    const std::size_t first = places_.size();
+    for (const bool of_tokens : {false, true})
+      for (std::int64_t t = 0; t < length_; ++t)
+        if ((token[t] != 0) == of_tokens && (of_tokens || t == 0 || padding == Padding::attends))
+          places_.push_back(t);
+    offsets_[i + 1] = std::ssize(places_);
+    without_gaps_ = without_gaps_ && offsets_[i + 1] - offsets_[i] == counts_[i] &&
+                    places_.back() - places_[first] + 1 == counts_[i];
   }
-  index_ = index_tensor(positions_).to(device);
-  places_ = index_tensor(row_of_).to(device);
-  all_.queries = all_.keys = RowSpans(queries, device);
-  if (!without_gaps_) all_.keys = RowSpans(tokens_, device);
+  make_spans();
 }
 
-Ragged::Ragged(const std::vector<std::int64_t>& offsets, Device device, Padding padding,
-               std::int64_t length)
-    : Ragged(mask_of(offsets, padding == Padding::kept ? length : 0), device, padding) {
-  input_is_rows_ = true;
-  for (std::int64_t i = 0; i < batch(); ++i)
-    for (std::int64_t t = 0; t < counts_[static_cast<std::size_t>(i)]; ++t)
-      input_positions_.push_back(i * length_ + t);
-  input_in_order_ = dense() ? mask_.empty() : input_positions_ == positions_;
+Ragged::Ragged(const std::vector<std::int64_t>& offsets, Device device,
+               std::optional<std::int64_t> padded_length)
+    : device_(device), length_(padded_length.value_or(1)), padded_input_(false), offsets_(offsets) {
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    counts_.push_back(offsets[i] - offsets[i - 1]);
+    length_ = std::max(length_, counts_.back());
+  }
+  dense_ = padded_length || std::ranges::count(counts_, length_) == batch();
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    offsets_[i + 1] = offsets_[i] + (dense_ ? length_ : std::max<std::int64_t>(counts_[i], 1));
+  in_order_ = offsets_ == offsets;
+  without_gaps_ = dense_ || in_order_;
+  if (!dense_) make_spans();
+  if (!dense_ || in_order_) return;
+  tokens_ = Tensor::zeros({batch(), length_}, DType::u8);
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    std::fill_n(tokens_.data<std::uint8_t>() + offsets_[i], counts_[i], 1);
+  key_mask_ = tokens_.to(device);
+}
+
+void Ragged::make_spans() {
+  std::vector<RowRange> keys;
+  for (std::int64_t i = 0; i < batch(); ++i) {
+    queries_.push_back(rows(i));
+    keys.push_back(tokens(i));
+  }
+  all_.queries = all_.keys = RowSpans(queries_, device_);
+  if (!without_gaps_) all_.keys = RowSpans(keys, device_);
 }
 
 RowRange Ragged::rows(std::int64_t i) const {
-  return {i == 0 ? 0 : tokens(i - 1).end, tokens(i).end};
+  const auto sequence = static_cast<std::size_t>(i);
+  return {offsets_[sequence], offsets_[sequence + 1]};
+}
+
+RowRange Ragged::tokens(std::int64_t i) const {
+  const std::int64_t end = rows(i).end;
+  return {end - counts_[static_cast<std::size_t>(i)], end};
+}
+
+std::vector<std::int64_t> Ragged::token_rows(std::int64_t i) const {
+  if (!tokens_.defined()) return numbers_of(tokens(i));
+  std::vector<std::int64_t> kept = numbers_of(rows(i));
+  std::erase_if(kept, [&](std::int64_t row) { return tokens_.data<std::uint8_t>()[row] == 0; });
+  return kept;
+}
+
+std::int64_t Ragged::position_of(std::int64_t i, std::int64_t row) const {
+  return places_.empty() ? row - rows(i).begin : places_[static_cast<std::size_t>(row)];
 }
 
 std::vector<std::int64_t> Ragged::places(std::int64_t i) const {
-  std::vector<std::int64_t> result;
-  for (std::int64_t t = 0; t < length_; ++t)
-    if (mask_.empty() || mask_[static_cast<std::size_t>(i * length_ + t)] != 0) result.push_back(t);
+  std::vector<std::int64_t> result = token_rows(i);
+  for (std::int64_t& row : result) row = position_of(i, row);
   return result;
 }
 
-std::vector<std::int64_t> Ragged::last_positions() const {
-  std::vector<std::int64_t> last(counts_.size(), length_ - 1);
-  if (mask_.empty()) return last;
-  for (std::int64_t b = 0; b < batch(); ++b) {
-    auto& position = last[static_cast<std::size_t>(b)];
-    while (position >= 0 && mask_[static_cast<std::size_t>(b * length_ + position)] == 0)
-      --position;
-  }
-  return last;
+Ragged::Place Ragged::place_of(std::int64_t row) const {
+  const std::int64_t i = std::ranges::upper_bound(offsets_, row) - offsets_.begin() - 1;
+  return {i, position_of(i, row)};
 }
 
 const Ragged::Split& Ragged::split(std::int64_t tokens) const {
   const auto found = splits_->find(tokens);
   if (found != splits_->end()) return found->second;
-  std::vector<RowRange> queries[2], keys[2];
-  if (dense())
-    return splits_->emplace(tokens, length_ > tokens ? Split{{}, all_} : Split{all_, {}})
-        .first->second;
-  for (std::int64_t b = 0; b < batch(); ++b) {
-    const bool many = this->tokens(b).size() > tokens;
-    queries[many].push_back(attending_.empty() ? rows(b) : attending_[static_cast<std::size_t>(b)]);
-    keys[many].push_back(this->tokens(b));
+  Split parts;
+  if (dense()) {
+    (length_ > tokens ? parts.many : parts.few) = all_;
+    return splits_->emplace(tokens, parts).first->second;
   }
-  const auto spans = [&](bool many) -> std::optional<SequenceSpans> {
-    if (queries[many].empty()) return {};
-    if (queries[!many].empty()) return all_;
-    const RowSpans rows(queries[many], device_);
-    const bool same = without_gaps_ && attending_.empty();
-    return SequenceSpans{rows, same ? rows : RowSpans(keys[many], device_)};
-  };
-  return splits_->emplace(tokens, Split{spans(false), spans(true)}).first->second;
+  std::vector<RowRange> queries[2], keys[2];
+  for (std::int64_t i = 0; i < batch(); ++i) {
+    const bool many = this->tokens(i).size() > tokens;
+    queries[many].push_back(queries_[static_cast<std::size_t>(i)]);
+    keys[many].push_back(this->tokens(i));
+  }
+  for (const bool many : {false, true})
+    if (!queries[many].empty())
+      (many ? parts.many : parts.few) =
+          queries[!many].empty()
+              ? all_
+              : SequenceSpans{RowSpans(queries[many], device_), RowSpans(keys[many], device_)};
+  return splits_->emplace(tokens, parts).first->second;
 }
 
-Ragged Ragged::attending_at(const std::vector<std::int64_t>& positions) const {
+Ragged Ragged::attending_at(const std::vector<std::int64_t>& rows) const {
   Ragged result = *this;
   result.splits_ = std::make_shared<std::map<std::int64_t, Split>>();
-  result.attending_.clear();
-  for (std::int64_t b = 0, end = 0; b < batch(); ++b) {
-    const std::int64_t begin = end;
-    while (end < std::ssize(positions) &&
-           positions[static_cast<std::size_t>(end)] < (b + 1) * length_)
-      ++end;
-    result.attending_.push_back({begin, end});
+  result.queries_.clear();
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < batch(); ++i) {
+    const std::int64_t end = std::ranges::lower_bound(rows, this->rows(i).end) - rows.begin();
+    result.queries_.push_back({begin, end});
+    begin = end;
   }
-  result.all_.queries = RowSpans(result.attending_, device_);
+  result.all_.queries = RowSpans(result.queries_, device_);
   return result;
 }
 
-std::vector<std::int64_t> Ragged::positions_of(std::vector<std::int64_t> elements) const {
-  if (input_is_rows())
-    for (std::int64_t& element : elements)
-      element = input_positions_[static_cast<std::size_t>(element)];
-  return elements;
+std::vector<std::int64_t> Ragged::rows_by_position(bool tokens_alone) const {
+  std::vector<std::int64_t> result(counts_.size() * static_cast<std::size_t>(length_), -1);
+  for (std::int64_t i = 0; i < batch(); ++i)
+    for (const std::int64_t row : tokens_alone ? token_rows(i) : numbers_of(rows(i)))
+      result[static_cast<std::size_t>(i * length_ + position_of(i, row))] = row;
+  return result;
 }
 
-std::vector<std::int64_t> Ragged::elements() const {
-  std::vector<std::int64_t> positions = positions_;
-  if (dense()) {
-    positions.resize(counts_.size() * static_cast<std::size_t>(length_));
-    std::iota(positions.begin(), positions.end(), 0);
+std::vector<std::int64_t> Ragged::rows_by_element(bool tokens_alone) const {
+  if (padded_input_) return rows_by_position(tokens_alone);
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < batch(); ++i)
+    std::ranges::copy(token_rows(i), std::back_inserter(result));
+  return result;
+}
+
+std::vector<std::int64_t> Ragged::rows_of(std::vector<std::int64_t> elements) const {
+  if (in_order_) return elements;
+  const std::vector<std::int64_t> rows = rows_by_element(false);
+  for (std::int64_t& element : elements) {
+    element = rows[static_cast<std::size_t>(element)];
+    require(element >= 0, "padding has no row to read; its label must be {}", ignore_index);
   }
-  if (!input_is_rows()) return positions;
-  std::vector<std::int64_t> element_at(counts_.size() * static_cast<std::size_t>(length_), -1);
-  for (std::size_t i = 0; i < input_positions_.size(); ++i)
-    element_at[static_cast<std::size_t>(input_positions_[i])] = static_cast<std::int64_t>(i);
-  for (std::int64_t& position : positions)
-    position = element_at[static_cast<std::size_t>(position)];
-  return positions;
+  return elements;
 }
 
 Tensor Ragged::rows_of(const Tensor& numbers, std::int64_t padding) const {
   const Tensor host = numbers.to(cpu_device).contiguous();
-  const Shape of_rows{batch(), length_};
-  if (input_in_order_) return dense() ? host.reshape(of_rows) : host;
-  const auto* number = host.data<std::int64_t>();
-  std::vector<std::int64_t> rows = elements();
-  for (std::int64_t& row : rows) row = row < 0 ? padding : number[row];
-  return Tensor::from(rows, dense() ? of_rows : Shape{std::ssize(rows)});
+  const Shape of_rows = dense() ? Shape{batch(), length_} : Shape{offsets_.back()};
+  if (in_order_) return host.reshape(of_rows);
+  std::vector<std::int64_t> rows = inverse_of(rows_by_element(false), offsets_.back());
+  for (std::int64_t& row : rows) row = row < 0 ? padding : host.data<std::int64_t>()[row];
+  return Tensor::from(rows, of_rows);
 }
 
-Var Ragged::rows_of(const Var& x) const { return dense() ? x : gather_rows(flattened(x), index_); }
+Var Ragged::rows_of(const Var& x) const {
+  if (dense()) return x;
+  return gather_rows(flattened(x), index_of(inverse_of(rows_by_position(false), offsets_.back())));
+}
 
 Tensor Ragged::token_features(const Tensor& x, DType type) const {
   const Shape of_rows{batch(), length_, x.dim(-1)};
-  if (mask_.empty() || (input_is_rows() && input_in_order_))
-    return dense() ? x.contiguous().reshape(of_rows) : x;
-  std::vector<std::int64_t> rows = elements();
-  if (!input_is_rows())
-    for (std::int64_t& position : rows)
-      if (mask_[static_cast<std::size_t>(position)] == 0) position = -1;
-  const Tensor features = gather_rows(flat_rows(x.cast(type)), index_tensor(rows)).value();
+  if (in_order_ && !tokens_.defined()) return dense() ? x.contiguous().reshape(of_rows) : x;
+  const Tensor elements = index_of(inverse_of(rows_by_element(true), offsets_.back()));
+  const Tensor features = gather_rows(flat_rows(x.cast(type)), elements).value();
   return dense() ? features.reshape(of_rows) : features;
 }
 
-Var Ragged::of_positions(const Var& x, const Tensor& rows) const {
+Var Ragged::in_places(const Var& x, bool tokens_alone) const {
+  if (dense()) return x;
   Shape shape = x.shape().with(0, batch());
   shape[1] = length_;
-  return reshape(gather_rows(x, rows), shape);
-}
-
-Var Ragged::in_places(const Var& x) const { return dense() ? x : of_positions(x, places_); }
-
-Var Ragged::tokens_in_places(const Var& x) const {
-  std::vector<std::int64_t> rows = row_of_;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    if (mask_[i] == 0) rows[i] = -1;
-  return of_positions(x, index_tensor(rows));
+  return reshape(gather_rows(x, index_of(rows_by_position(tokens_alone))), shape);
 }
 
 Var Ragged::as_input(const Var& x) const {
-  if (!input_is_rows()) return in_places(x);
+  if (padded_input_) return in_places(x);
   const Var rows = dense() ? flattened(x) : x;
-  return input_in_order_ ? rows : gather_rows(rows, rows_at(input_positions_));
+  return in_order_ ? rows : gather_rows(rows, index_of(rows_by_element(false)));
 }
 
-Tensor Ragged::rows_at(const std::vector<std::int64_t>& positions) const {
-  std::vector<std::int64_t> rows = positions;
-  if (!dense())
-    for (std::int64_t& row : rows) row = row_of_[static_cast<std::size_t>(row)];
-  return index_tensor(rows).to(device_);
-}
-
-RunContext Ragged::of(const RunContext& run) const { return dense() ? run : of(run, positions_); }
-
-RunContext Ragged::of(const RunContext& run, const std::vector<std::int64_t>& positions) const {
-  RunContext result = run;
-  if (!run.training || !run.sample_ids.defined()) return result;
+RunContext Ragged::of(const RunContext& run, const ChosenRows& chosen) const {
+  if (!run.training || !run.sample_ids.defined() || (dense() && !chosen)) return run;
   const Tensor samples = run.sample_ids.to(cpu_device).contiguous();
   require(samples.shape() == Shape{batch()}, "sample ids are {}, expected [{}]", samples.shape(),
           batch());
   std::vector<std::int64_t> pairs;
-  for (const std::int64_t position : positions) {
-    pairs.push_back(samples.data<std::int64_t>()[position / length_]);
-    pairs.push_back(position % length_);
+  for (const std::int64_t row : chosen ? *chosen : numbers_of({0, offsets_.back()})) {
+    const Place place = place_of(row);
+    pairs.push_back(samples.data<std::int64_t>()[place.sequence]);
+    pairs.push_back(place.position);
   }
-  result.sample_ids = Tensor::from(pairs, {std::ssize(positions), 2}).to(device_);
+  RunContext result = run;
+  result.sample_ids = Tensor::from(pairs, {std::ssize(pairs) / 2, 2}).to(device_);
   return result;
 }
 

@@ -25,6 +25,11 @@ void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& opt
             "attention: with a reach of {}, queries {} and keys {} are of the same rows, none "
             "masked",
             options.reach, q.shape(), k.shape());
+  if (options.others.defined())
+    require(options.queries.ragged() && options.others.dtype() == options.out &&
+                options.others.shape() == q.shape().without(-1).append(v.dim(-1)),
+            "attention: the other rows are {} {}, expected those of ragged queries {} in {}",
+            options.others.dtype(), options.others.shape(), q.shape(), options.out);
   if (!options.key_mask.defined()) return;
   require(!options.keys.ragged(), "attention: a key mask is of dense keys, got {}", k.shape());
   require(options.key_mask.shape() == Shape{k.dim(0), k.dim(2)} &&
@@ -42,7 +47,8 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
   const Tensor mask = options.key_mask.contiguous().to(device);
   const Tensor qv = with_unit_columns(q.value()), kv = with_unit_columns(k.value()),
                vv = with_unit_columns(v.value());
-  Tensor out = empty_heads(qv, vv.dim(-1), queries, options.out);
+  Tensor out = options.others.defined() ? options.others.value()
+                                        : empty_heads(qv, vv.dim(-1), queries, options.out);
   Tensor log_sum_exp =
       Tensor::empty(log_sum_exp_shape(qv.shape(), queries), accumulate_dtype(qv.dtype()), device);
   const Scoring scoring(options.scale, std::min(options.reach, Scoring::all_keys));
@@ -56,8 +62,9 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
     grads.add(0, std::move(dq));
     grads.add(1, std::move(dk));
     grads.add(2, std::move(dv));
+    grads.add(3, dy);
   };
-  return record("attention", out, {q, k, v}, backward, {.strided = true});
+  return record("attention", out, {q, k, v, options.others}, backward, {.strided = true});
 }
 
 }  // namespace nystrom

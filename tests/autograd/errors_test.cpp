@@ -100,6 +100,9 @@ TEST(OpErrors, Attention) {
        "attention: types f32, f32, f64 → f32 do not share an accumulate type"},
       {call(q, k, k, u8(1, 4)), "attention: the key mask is u8 [1, 4], expected u8 [1, 5]"},
       {call(q, k, k, ints(1)), "attention: the key mask is i64 [1], expected u8 [1, 5]"},
+      {[=] { attention(q, k, k, {.others = q}); },
+       "attention: the other rows are f32 [1, 2, 3, 4], expected those of ragged queries "
+       "[1, 2, 3, 4] in f32"},
       {[] {
          const Var rows = x(6, 1, 4);
          attention(rows, rows, rows,

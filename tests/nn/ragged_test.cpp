@@ -64,11 +64,10 @@ TEST(Ragged, PlacesAreTheInverseOfRows) {
       << "with the first position of each sequence";
   EXPECT_EQ(batch.in_places(rows).value().to_doubles(),
             (std::vector<double>{1, 2, 3, 0, 5, 0, 0, 0}));
-  EXPECT_EQ(batch.tokens_in_places(rows).value().to_doubles(),
+  EXPECT_EQ(batch.in_places(rows, true).value().to_doubles(),
             (std::vector<double>{0, 2, 3, 0, 5, 0, 0, 0}));
-  EXPECT_EQ(batch.rows_at({4, 1}).to_doubles(), (std::vector<double>{3, 1}));
+  EXPECT_EQ(batch.rows_of(std::vector<std::int64_t>{4, 1}), (std::vector<std::int64_t>{3, 1}));
   EXPECT_EQ(batch.places(0), (std::vector<std::int64_t>{1, 2}));
-  EXPECT_EQ(batch.last_positions(), (std::vector<std::int64_t>{2, 0}));
   EXPECT_FALSE(batch.without_gaps());
 }
 

@@ -39,10 +39,15 @@ Var attend(V v, double scale, const Tensor& mask = {}) {
   return attention(v[0], v[1], v[2], {.scale = scale, .out = v[0].dtype(), .key_mask = mask});
 }
 
-Var attend_ragged(V v, const RowSpans& q, const RowSpans& k,
-                  std::int64_t reach = Scoring::all_keys) {
+Var attend_ragged(V v, const RowSpans& q, const RowSpans& k, std::int64_t reach = Scoring::all_keys,
+                  const Var& others = {}) {
   return attention(v[0], v[1], v[2],
-                   {.scale = 0.7, .out = v[0].dtype(), .queries = q, .keys = k, .reach = reach});
+                   {.scale = 0.7,
+                    .out = v[0].dtype(),
+                    .queries = q,
+                    .keys = k,
+                    .reach = reach,
+                    .others = others});
 }
 
 /// A table for rotate(), in the type that x needs.
@@ -176,6 +181,11 @@ std::vector<OpCase> attention_op_cases() {
          [](V v) { return attend_ragged(v, {}, {}, 20); }),
       op("attention_ragged_within_reach", {{14, 3, 8}, {14, 3, 8}, {14, 3, 4}},
          [](V v) { return attend_ragged(v, queries, queries, 2); }),
+      op("attention_ragged_beside_others", {{14, 3, 5}, {14, 3, 5}, {14, 3, 4}},
+         [](V v) {
+           const RowSpans few({{0, 2}, {9, 12}}, cpu_device), many({{3, 9}}, cpu_device);
+           return attend_ragged(v, few, few, Scoring::all_keys, attend_ragged(v, many, many));
+         }),
       op("rotate", {{2, 9, 18}},
          [](V v) { return rotate(split_heads(v[0], 3), {}, rotary_angles(v[0], 9, 6)); }),
       op("rotate_ragged", {{14, 3, 4}},
