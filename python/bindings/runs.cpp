@@ -168,7 +168,7 @@ nb::dict plan_of_model(const std::string& path, const std::vector<std::string>& 
   {
     const Unlocked unlocked;
     Log log(/*quiet=*/true, [](const std::string&) {});  // who reads the model tells all that
-    config = settings_of(open_model_folder(path, {}, log), std::nullopt, overrides);
+    config = settings_of(open_model(path, {}, log), std::nullopt, overrides);
   }
   nb::dict plan;
   plan["head"] = enum_name(config.model.head);
@@ -236,8 +236,7 @@ void bind_runs(nb::module_& module) {
       [](const std::string& path) {
         const Unlocked unlocked;
         Log log(/*quiet=*/true, [](const std::string&) {});
-        return with_context("model.from",
-                            [&] { return open_model_folder(path, {}, log).config.labels; });
+        return with_context("model.from", [&] { return open_model(path, {}, log).config.labels; });
       },
       "path"_a);
   module.def(

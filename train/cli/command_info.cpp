@@ -96,15 +96,13 @@ void run(const InfoOptions& options, Device, Log& log) {
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   std::optional<RunConfig> run;
   if (yaml) run = with_labels(read_known_run(options).options);
-  Json info =
-      describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
+  Json info = describe(run ? run->model : open_model(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;
   if (run) {
     info["labels_unknown"] = lists_labels(*run);
     std::optional<ModelConfig> teacher;
     if (const auto& folder = run->distillation.teacher; folder && std::filesystem::exists(*folder))
-      with_context("distillation.teacher",
-                   [&] { teacher = open_model_folder(*folder, {}, log).config; });
+      with_context("distillation.teacher", [&] { teacher = open_model(*folder, {}, log).config; });
     memory = plan_memory(*run, 1, teacher);
   }
   if (options.common.json) {
