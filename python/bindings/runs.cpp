@@ -9,7 +9,6 @@
 
 #include "docs.h"
 #include "python/bindings/bindings.h"
-#include "train/config/yaml.h"
 #include "train/distributed/processes.h"
 #include "train/objectives/finetune.h"
 #include "train/objectives/pretrain.h"
@@ -141,11 +140,7 @@ nb::dict plan_of(const std::string& config, bool is_text, const std::vector<std:
     const Unlocked unlocked;
     const ConfigText text = text_of(config, is_text);
     options = read_run(text, overrides).options;
-    names_run_dir =
-        std::ranges::any_of(parse_yaml(text.text).entries,
-                            [](const YamlEntry& entry) { return entry.key == "run_dir"; }) ||
-        std::ranges::any_of(
-            overrides, [](const std::string& option) { return option.starts_with("run_dir="); });
+    names_run_dir = options_in(overrides, text).contains("run_dir");
   }
   nb::dict plan;
   plan["names_run_dir"] = names_run_dir;

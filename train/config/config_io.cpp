@@ -192,8 +192,8 @@ RunConfig override_config(RunConfig config, const std::string& name, Overrides o
   return complete_config(reader, std::move(config), /*knows_model=*/true);
 }
 
-std::set<std::string> options_in(Overrides overrides, const std::optional<std::string>& file) {
-  ConfigReader reader(file ? config_file(*file).text : "", "", overrides);
+std::set<std::string> options_in(Overrides overrides, const ConfigText& text) {
+  ConfigReader reader(text.text, text.name, overrides);
   RunConfig given;
   reader.read_into(given);
   return reader.given();

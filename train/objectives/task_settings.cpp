@@ -187,7 +187,8 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
   if (!beside)
     if (const auto kept = task_in(folder); kept.contains(bags_key))
       config.task.learned_bags = kept.at(bags_key) == true;
-  const std::set<std::string> options = options_in(overrides, given);
+  const std::set<std::string> options =
+      options_in(overrides, given ? config_file(*given) : ConfigText{});
   if (options.contains("data.text_column") && !options.contains("task.columns.text"))
     config.task.columns.text = config.data.text_column;
   return config;
