@@ -70,12 +70,12 @@ class LoadedModel {
     const Unlocked unlocked;
     const Device place =
         with_context("device '" + device + "'", [&] { return device_called(device); });
-    folder_ = open_model_folder(path, overrides, log);
+    folder_ = open_model(path, overrides, log);
     no_task_ = refusal_of([&] {
       if (task_of(folder_.config))
         task_ = open_task(folder_, settings_of(folder_, std::nullopt, {}));
     });
-    no_vectors_ = refusal_of([&] { require_vectors(folder_.path); });
+    no_vectors_ = refusal_of([&] { require_vectors(folder_); });
     tokenizer_ = task_.tokenizer ? task_.tokenizer : open_tokenizer_of(folder_);
     described_ = is_task_described(folder_, std::nullopt);
     length_ = nystrom::trained_length(folder_);
@@ -84,8 +84,7 @@ class LoadedModel {
       if (const auto settings = settings_beside(folder_.path))
         files_.texts["config.yaml"] = read_text_file(*settings, max_yaml_bytes);
     });
-    task_.model =
-        load_model(folder_.path, folder_.config, dtype_called(dtype), StoreMode::inference, place);
+    task_.model = load_model(folder_, dtype_called(dtype), StoreMode::inference, place);
   }
 
   std::string path() const { return folder_.path.string(); }
@@ -265,10 +264,9 @@ class LoadedModel {
     options.verify = verify;
     if (!weights_now) return export_model(folder_, folder, options, log).files;
     const ScratchFolder scratch;
-    ModelFolder now = folder_;
-    now.path = scratch.path() / folder_.path.filename();
-    write(now.path);
-    return export_model(now, folder, options, log).files;
+    const std::filesystem::path now = scratch.path() / folder_.path.filename();
+    write(now);
+    return export_model(ModelFolder(now).with(folder_.config), folder, options, log).files;
   }
 
  private:

@@ -9,7 +9,6 @@
 
 #include "docs.h"
 #include "python/bindings/bindings.h"
-#include "train/config/yaml.h"
 #include "train/distributed/processes.h"
 #include "train/objectives/finetune.h"
 #include "train/objectives/pretrain.h"
@@ -141,11 +140,7 @@ nb::dict plan_of(const std::string& config, bool is_text, const std::vector<std:
     const Unlocked unlocked;
     const ConfigText text = text_of(config, is_text);
     options = read_run(text, overrides).options;
-    names_run_dir =
-        std::ranges::any_of(parse_yaml(text.text).entries,
-                            [](const YamlEntry& entry) { return entry.key == "run_dir"; }) ||
-        std::ranges::any_of(
-            overrides, [](const std::string& option) { return option.starts_with("run_dir="); });
+    names_run_dir = options_in(overrides, text).contains("run_dir");
   }
   nb::dict plan;
   plan["names_run_dir"] = names_run_dir;
@@ -168,7 +163,7 @@ nb::dict plan_of_model(const std::string& path, const std::vector<std::string>& 
   {
     const Unlocked unlocked;
     Log log(/*quiet=*/true, [](const std::string&) {});  // who reads the model tells all that
-    config = settings_of(open_model_folder(path, {}, log), std::nullopt, overrides);
+    config = settings_of(open_model(path, {}, log), std::nullopt, overrides);
   }
   nb::dict plan;
   plan["head"] = enum_name(config.model.head);
@@ -236,8 +231,7 @@ void bind_runs(nb::module_& module) {
       [](const std::string& path) {
         const Unlocked unlocked;
         Log log(/*quiet=*/true, [](const std::string&) {});
-        return with_context("model.from",
-                            [&] { return open_model_folder(path, {}, log).config.labels; });
+        return with_context("model.from", [&] { return open_model(path, {}, log).config.labels; });
       },
       "path"_a);
   module.def(

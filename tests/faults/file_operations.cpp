@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <map>
 #include <stdexcept>
 
 namespace nystrom::testing {
@@ -20,6 +21,7 @@ struct State {
   Exchange exchange;
   std::vector<Fault> faults;
   std::vector<FileOperation> operations;
+  std::map<std::string, int> opened;
   int calls = 0;
   std::vector<std::string> failed_calls;
 };
@@ -81,6 +83,7 @@ int open_at(int folder, const char* name, int flags, mode_t mode) {
   const std::string path = path_in(folder, name);
   if (goes_wrong("open", path)) return -1;
   const int descriptor = real(folder, name, flags, mode);
+  if (descriptor >= 0 && watched(path)) ++recording->opened[path];
   if (descriptor >= 0 && flags & O_CREAT) record({Kind::create, path});
   return descriptor;
 }
@@ -123,8 +126,8 @@ mode_t mode_of(int flags, std::va_list arguments) {
 FileRecorder::FileRecorder(std::filesystem::path root, Exchange exchange,
                            std::vector<Fault> faults) {
   if (recording) throw std::logic_error("one FileRecorder at a time");
-  recording =
-      new State{std::filesystem::canonical(root).string(), exchange, std::move(faults), {}, 0, {}};
+  recording = new State{
+      std::filesystem::canonical(root).string(), exchange, std::move(faults), {}, {}, 0, {}};
 }
 FileRecorder::~FileRecorder() {
   delete recording;
@@ -135,6 +138,9 @@ void FileRecorder::acknowledge(std::int64_t save) {
 }
 const std::vector<FileOperation>& FileRecorder::operations() const { return recording->operations; }
 int FileRecorder::calls() const { return recording->calls; }
+int FileRecorder::opened(const std::string& path) const {
+  return recording->opened[recording->root + "/" + path];
+}
 const std::vector<std::string>& FileRecorder::failed_calls() const {
   return recording->failed_calls;
 }

@@ -53,6 +53,8 @@ class FileRecorder {
   void acknowledge(std::int64_t save);
   const std::vector<FileOperation>& operations() const;
   int calls() const;
+  /// How often a file was opened.
+  int opened(const std::string& path) const;
   /// The calls that failed. Calls that were not reached, or that cannot fail in the given way, are
   /// not included.
   const std::vector<std::string>& failed_calls() const;

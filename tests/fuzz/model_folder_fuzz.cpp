@@ -29,7 +29,7 @@ void read_weights(const std::filesystem::path& folder) {
 
 void read_model(const std::filesystem::path& place) {
   nystrom::Log quiet(true);
-  const nystrom::ModelFolder folder = nystrom::open_model_folder(place, {}, quiet);
+  const nystrom::ModelFolder folder = nystrom::open_model(place, {}, quiet);
   if (nystrom::trained_length(folder) < 1) std::abort();
   try {
     nystrom::parse_config("model: {from: " + place.string() + "}", "from.yaml",

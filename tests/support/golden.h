@@ -42,17 +42,16 @@ inline Tensor without_padding(const Tensor& tensor, const NamedTensors& inputs) 
 }
 
 /// The expected tensors of a fixture. Gradients of BERT's family get this program's names.
-inline std::map<std::string, Tensor> expected_tensors(const std::filesystem::path& folder,
-                                                      Head head) {
+inline std::map<std::string, Tensor> expected_tensors(const ModelFolder& folder) {
   std::map<std::string, Tensor> result;
-  const Architecture* architecture = architecture_of(folder);
-  for (const auto& [name, value] : read_tensors(folder / "expected.safetensors")) {
+  const Architecture* architecture = folder.architecture;
+  for (const auto& [name, value] : read_tensors(folder.path / "expected.safetensors")) {
     if (architecture == nullptr || !name.starts_with("grad.")) {
       result.emplace(name, value);
       continue;
     }
-    const auto parts =
-        architecture->parts_of(architecture->parameter_name(name.substr(5), head).value());
+    const auto parts = architecture->parts_of(
+        architecture->parameter_name(name.substr(5), folder.config.head).value());
     const std::int64_t rows = value.dim(0) / std::ssize(parts);
     for (std::int64_t i = 0; i < std::ssize(parts); ++i)
       result.emplace("grad." + parts[static_cast<std::size_t>(i)],
@@ -63,11 +62,10 @@ inline std::map<std::string, Tensor> expected_tensors(const std::filesystem::pat
 
 inline void expect_equal(const Golden& golden, const Tolerance& tolerance,
                          Device device = cpu_device) {
-  const auto folder = fixture_folder() / golden.kind / golden.name;
-  const auto model = load_model(folder, read_model_config(folder, {}), tolerance.dtype,
-                                StoreMode::training, device);
-  const auto inputs = read_tensors(folder / "batch.safetensors");
-  auto expected = expected_tensors(folder, model->config().head);
+  const ModelFolder folder(fixture_folder() / golden.kind / golden.name);
+  const auto model = load_model(folder, tolerance.dtype, StoreMode::training, device);
+  const auto inputs = read_tensors(folder.path / "batch.safetensors");
+  auto expected = expected_tensors(folder);
   // The sequence block's fixtures have a plain sum as loss. Terms that cancel there leave noise of
   // the gradients' magnitude.
   double zero_scale = 1;

@@ -9,7 +9,8 @@
 namespace nystrom {
 
 inline StartDefaults start_defaults(const std::string& from) {
-  const StartFolder folder = open_start_folder(from);
+  Log quiet(true);
+  const ModelFolder folder = open_model(from, {}, quiet, HeadUse::replaceable);
   return {folder.config, trained_length(folder)};
 }
 

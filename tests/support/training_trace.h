@@ -29,8 +29,7 @@ inline Tensor mask_of_ones(const Tensor& ones) {
 inline void expect_trace(DType dtype, double tolerance, std::int64_t parts,
                          Device device = cpu_device) {
   const auto folder = fixture_folder() / "trace";
-  const auto model =
-      load_model(folder, read_model_config(folder, {}), dtype, StoreMode::training, device);
+  const auto model = load_model(ModelFolder(folder), dtype, StoreMode::training, device);
   const auto batches = read_tensors(folder / "batches.safetensors");
   const auto expected = read_tensors(folder / "expected.safetensors");
   const auto losses = expected.at("losses").to_doubles(),

@@ -118,7 +118,7 @@ struct ModelOptions : StudyOptions {
 void run_model(const ModelOptions& options, Device, Log& log) {
   run_study(options, "model", [&] {
     const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
-    const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
+    const ModelFolder folder = open_model(options.model, overrides.model, log);
     TextSamples text(folder, options.text, overrides.run);
     text.tokenize(log);
     return study_model(folder, text.samples, options.sequences, study_progress("part", log));

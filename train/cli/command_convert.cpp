@@ -26,7 +26,7 @@ ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source
                         const Model& converted, const std::vector<std::string>& overrides,
                         Log& log) {
   TextSamples text(source, options.text, overrides);
-  const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  const auto parent = load_model(source, DType::f32, StoreMode::inference);
   text.tokenize(log);
   return study_conversion(*parent, converted, text.samples, progress_of("sequence", log));
 }
@@ -90,7 +90,7 @@ void run(const ConvertCommand& options, Device, Log& log) {
   const EndAtSignals stop("stopped; nothing was written");
   const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
   overrides.require_text(options.text);
-  const ModelFolder source = open_model_folder(options.model, overrides.model, log);
+  const ModelFolder source = open_model(options.model, overrides.model, log);
   require_empty_target(options.folder);  // before the weights are read
   const auto model = convert_model(source, options.convert);
   const ModelConfig& config = model->config();

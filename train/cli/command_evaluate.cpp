@@ -100,8 +100,7 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
                    const std::vector<std::string>& overrides, Device device, Log& log,
                    Communicator& communicator) {
   TextSamples text(folder, options.text, overrides);
-  const auto model =
-      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
+  const auto model = load_model(folder, options.dtype, StoreMode::inference, device);
   require_same_model(options, *model, text.tokenizer.get(), communicator, to_yaml(text.config));
   text.tokenize(log);
   communicator.require_same_files("--text", text.samples.packing->dataset().checksum());
@@ -171,8 +170,7 @@ std::vector<PairFile> read_pair_files(const EvaluateOptions& options, const Mode
 /// Measures each file. The processes share its pairs.
 void measure(const EvaluateOptions& options, const ModelFolder& folder, const Tokenizer& tokenizer,
              std::vector<PairFile>& files, Device device, Log& log, Communicator& communicator) {
-  const auto model =
-      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
+  const auto model = load_model(folder, options.dtype, StoreMode::inference, device);
   require_same_model(options, *model, &tokenizer, communicator);
   Progress progress("file", 0, std::ssize(files), log);
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -442,7 +440,7 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
                                  : minimal_pairs
                                      ? std::vector<std::string>{}
                                      : std::vector<std::string>{"data", "masking", "seed"});
-  const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
+  const ModelFolder folder = open_model(options.model, overrides.model, log);
   const bool replaced = folder.config.head == Head::replaced_tokens;
   require_input(!replaced || minimal_pairs,
                 "{}: tells replaced tokens, which a generator makes while it is trained; "

@@ -84,7 +84,7 @@ void run(const ExportCommand& options, Device, Log& log) {
                 "--text is for --verify or --onnx int8, which measure results; give one of them");
   const SplitOverrides overrides(options.common.overrides, {"data"});
   overrides.require_text(options.text);
-  const ModelFolder source = open_model_folder(options.model, overrides.model, log);
+  const ModelFolder source = open_model(options.model, overrides.model, log);
   require_input(options.text.empty() || source.config.head != Head::none,
                 "--text: {} has no head whose loss it could measure; nystrom evaluate --pairs or "
                 "--retrieval measures vectors",

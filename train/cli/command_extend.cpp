@@ -19,7 +19,7 @@ struct ExtendCommand {
 
 void run(const ExtendCommand& options, Device, Log& log) {
   const EndAtSignals stop("stopped; nothing was written");
-  const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
+  const ModelFolder source = open_model(options.model, options.common.overrides, log);
   require_empty_target(options.folder);  // before the weights are read
   const auto model = extend_model(source, options.extend);
   require_kept(options.common.overrides, source.config, model->config());

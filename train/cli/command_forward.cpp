@@ -43,12 +43,12 @@ bool is_result(const std::filesystem::path& path) {
 void run(const ForwardOptions& options, Device device, Log& log) {
   require_no_link(options.output);
   if (!is_result(options.output)) require_new_file(options.output);
-  const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
+  const ModelFolder folder = open_model(options.model, options.common.overrides, log);
   // There is no loss scaling here: small gradients would underflow to 0 in f16.
   require_input(!options.gradients || options.dtype != DType::f16,
                 "--grad: f16 holds no small gradients; use --dtype bf16 or f32");
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
-  const auto model = load_model(folder.path, folder.config, options.dtype, mode, device);
+  const auto model = load_model(folder, options.dtype, mode, device);
   const auto file = TensorFile::open(options.input);
   NamedTensors inputs;
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));

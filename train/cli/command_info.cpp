@@ -81,42 +81,42 @@ void print(const Json& info) {
     fmt::print("  {:<72} {}\n", tensor["name"].get<std::string>(), tensor["shape"].dump());
 }
 
-/// The run of a YAML file. Its model has the vocabulary of a tokenizer that exists. One that is
-/// still to be trained, and those of tasks' files, leave it as it is.
-RunSpec read_known_run(const InfoOptions& options) {
+/// The run of a YAML file, with the teacher and the tokenizer that exist. The model has the
+/// vocabulary of this tokenizer. One that is still to be trained, and those of tasks' files, leave
+/// it as it is.
+RunSpec read_known_run(const InfoOptions& options, Log& log) {
   RunSpec spec = read_run(config_file(options.target), options.common.overrides);
-  const auto& [path, builtin, train] = spec.options.tokenizer;
-  if (builtin || (path && std::filesystem::exists(*path)))
-    return with_named_tokenizer(std::move(spec));
+  const auto exists = [](const auto& name) { return name && std::filesystem::exists(*name); };
+  if (spec.options.tokenizer.builtin || exists(spec.options.tokenizer.path))
+    spec = with_named_tokenizer(std::move(spec));
+  if (const auto& teacher = spec.options.distillation.teacher; exists(teacher))
+    with_context("distillation.teacher", [&] { spec.teacher = open_model(*teacher, {}, log); });
+  spec.options = with_labels(spec.options);
   return spec;
 }
 
 void run(const InfoOptions& options, Device, Log& log) {
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
-  std::optional<RunConfig> run;
-  if (yaml) run = with_labels(read_known_run(options).options);
-  Json info =
-      describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
+  RunSpec spec;
+  if (yaml) spec = read_known_run(options, log);
+  const RunConfig& run = spec.options;
+  Json info = describe(yaml ? run.model : open_model(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;
-  if (run) {
-    info["labels_unknown"] = lists_labels(*run);
-    std::optional<ModelConfig> teacher;
-    if (const auto& folder = run->distillation.teacher; folder && std::filesystem::exists(*folder))
-      with_context("distillation.teacher",
-                   [&] { teacher = open_model_folder(*folder, {}, log).config; });
-    memory = plan_memory(*run, 1, teacher);
+  if (yaml) {
+    info["labels_unknown"] = lists_labels(run);
+    memory = plan_memory(run, 1, spec.teacher_shape());
   }
   if (options.common.json) {
     if (memory) {
-      for (const auto& [part, bytes] : bytes_by_part(*memory, run->training.micro_batch_size))
+      for (const auto& [part, bytes] : bytes_by_part(*memory, run.training.micro_batch_size))
         info["memory"][part] = bytes;
     }
     fmt::print("{}\n", info.dump());
     return;
   }
   print(info);
-  if (memory) fmt::print("\n{}\n", fmt::join(describe(*memory, *run, 1), "\n"));
+  if (memory) fmt::print("\n{}\n", fmt::join(describe(*memory, run, 1), "\n"));
 }
 
 }  // namespace

@@ -177,8 +177,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
   const std::int64_t top_k = options.top_k.value_or(default_answers);
   require_input(top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens",
                 top_k, folder.config.vocab_size);
-  const auto model =
-      load_model(folder.path, folder.config, options.dtype, StoreMode::inference, device);
+  const auto model = load_model(folder, options.dtype, StoreMode::inference, device);
   PredictionStream stream(options, [&](const std::vector<Example>& examples) {
     std::vector<MaskedText> texts;
     for (const Example& example : examples)
@@ -318,7 +317,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
 void run(const PredictOptions& options, Device device, Log& log) {
   check_texts(options.arguments);
   const SplitOverrides overrides(options.common.overrides, {"task", "data"});
-  const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
+  const ModelFolder folder = open_model(options.model, overrides.model, log);
   if (folder.config.head == Head::masked_lm) {
     for (const std::string& each : overrides.run)
       require_input(std::ranges::all_of(options_in(std::span(&each, 1)),

@@ -42,7 +42,7 @@ struct CommonOptions {
 
 // ---- Declaring options -------------------------------------------------------------------------
 
-/// Declares MODEL, which open_model_folder opens.
+/// Declares MODEL, which open_model opens.
 void add_model_to(CLI::App& command, std::string& model);
 
 /// Declares an option for a whole number from `lowest` to `highest`, with the default that `value`

@@ -51,10 +51,10 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
                               TaskKind kind, DType dtype, Device device, Log& log) {
   const SplitOverrides split(overrides, {"task", "data"});
   VectorModel result;
-  result.folder = open_model_folder(model, split.model, log, HeadUse::discarded);
+  result.folder = open_model(model, split.model, log, HeadUse::discarded);
   const ModelFolder& folder = result.folder;
   const std::string name = printable_path(folder.path);
-  require_vectors(folder.path);
+  require_vectors(folder);
   require_input(!folder.config.embed_dim, "{}: reads features, and vectors are made of texts",
                 name);
   RunConfig config;
@@ -75,7 +75,7 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
   result.task = resolve_task(config.task);
   result.sequence_length = config.data.sequence_length;
   result.tokenizer = require_tokenizer_of(folder);
-  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
+  result.model = load_model(folder, dtype, StoreMode::inference, device);
   return result;
 }
 

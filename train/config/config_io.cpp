@@ -30,9 +30,6 @@ void visit_used_options(const RunConfig& config, const F& visit) {
       });
 }
 
-/// Whether the options of a model come from a folder, or from their plain defaults.
-enum class ModelDefaults { plain, of_folder };
-
 /// The largest divisor of `number` that is at most `limit`.
 std::int64_t largest_divisor(std::int64_t number, std::int64_t limit) {
   std::int64_t divisor = std::clamp(limit, std::int64_t{1}, number);
@@ -71,7 +68,8 @@ void set_pretraining_head(RunConfig& config) {
 }
 
 /// Reads the options over those of `config`, sets what follows from them, and checks the rules.
-RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults model) {
+/// `knows_model` says that config.model is a folder's; else it has plain defaults.
+RunConfig complete_config(ConfigReader& reader, RunConfig config, bool knows_model) {
   // Some pairs of options exclude each other. If one of them is given, the default of the other
   // must not apply.
   const auto steps = std::exchange(config.training.steps, std::nullopt);
@@ -99,11 +97,10 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
     config.training.steps = steps;
     config.training.epochs = epochs;
   }
-  const bool plain = model == ModelDefaults::plain;
   if (!given("training.micro_batch_size"))
     config.training.micro_batch_size =
         largest_divisor(config.training.batch_size, config.training.micro_batch_size);
-  config.vocab_size_from_tokenizer = plain && !given("model.vocab_size");
+  config.vocab_size_from_tokenizer = !knows_model && !given("model.vocab_size");
   if (config.vocab_size_from_tokenizer)
     config.model.vocab_size = config.tokenizer.train.vocab_size.value_or(most_pieces_by_default);
   const bool sound = problems(config.task).empty();
@@ -124,7 +121,7 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, ModelDefaults 
   set_pretraining_head(config);
   if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
     config.model.segment_means_seq_len = config.data.sequence_length;
-  } else if (plain) {
+  } else if (!knows_model) {
     // The folder, which is not open, gives the length. This one fits the number of landmarks.
     config.model.segment_means_seq_len = config.model.attention.num_landmarks;
   }
@@ -157,7 +154,7 @@ RunConfig read_resolved_config(const std::string& path, Overrides overrides) {
 RunConfig parse_resolved_config(std::string_view text, const std::string& name,
                                 Overrides overrides) {
   ConfigReader reader(text, name, overrides);
-  return complete_config(reader, {}, ModelDefaults::plain);
+  return complete_config(reader, {}, /*knows_model=*/false);
 }
 
 RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start,
@@ -181,23 +178,22 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
   if (!given.task.train.empty() && given.task.validation.empty() && !has_folds(given.task))
     defaults.task.validation_fraction = 0.1;
   if (has_task(given)) set_finetuning_defaults(defaults, defaults.model.hidden_size);
-  return complete_config(reader, defaults,
-                         given.start.from ? ModelDefaults::of_folder : ModelDefaults::plain);
+  return complete_config(reader, defaults, given.start.from.has_value());
 }
 
 RunConfig read_config_over(RunConfig config, const std::string& path, Overrides overrides) {
   const ConfigText file = config_file(path);
   ConfigReader reader(file.text, file.name, overrides);
-  return complete_config(reader, std::move(config), ModelDefaults::of_folder);
+  return complete_config(reader, std::move(config), /*knows_model=*/true);
 }
 
 RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides) {
   ConfigReader reader({}, name, overrides);
-  return complete_config(reader, std::move(config), ModelDefaults::of_folder);
+  return complete_config(reader, std::move(config), /*knows_model=*/true);
 }
 
-std::set<std::string> options_in(Overrides overrides, const std::optional<std::string>& file) {
-  ConfigReader reader(file ? config_file(*file).text : "", "", overrides);
+std::set<std::string> options_in(Overrides overrides, const ConfigText& text) {
+  ConfigReader reader(text.text, text.name, overrides);
   RunConfig given;
   reader.read_into(given);
   return reader.given();

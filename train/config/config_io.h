@@ -85,9 +85,9 @@ RunConfig read_config_over(RunConfig config, const std::string& path, Overrides 
 /// Throws an InputError.
 RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides);
 
-/// The paths of the options that overrides and a file name, by themselves or in a mapping, and of
+/// The paths of the options that overrides and a text name, by themselves or in a mapping, and of
 /// the sections that these are in. What is wrong in them is passed over.
-std::set<std::string> options_in(Overrides overrides, const std::optional<std::string>& file = {});
+std::set<std::string> options_in(Overrides overrides, const ConfigText& text = {});
 
 /// The options that a text and overrides give, over the plain defaults. What is wrong in them is
 /// passed over. Throws an InputError if the text is no YAML.

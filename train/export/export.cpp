@@ -7,7 +7,6 @@
 
 #include "core/base/file_io.h"
 #include "core/base/interruption.h"
-#include "core/base/json.h"
 #include "core/base/new_folder.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -118,7 +117,7 @@ const Architecture* architecture_of_export(const ModelFolder& source, const Mode
     return named;
   }
   if (options.format != ExportFormat::automatic || exported.sentence_order) return nullptr;
-  std::vector<const Architecture*> candidates = {architecture_of(source.path)};
+  std::vector<const Architecture*> candidates = {source.architecture};
   // CamemBERT and XLM-RoBERTa compute the same as RoBERTa.
   for (const char* type : {"bert", "roberta", "distilbert", "electra", "modernbert"})
     candidates.push_back(find_architecture(type));
@@ -157,7 +156,7 @@ std::string with_kept(const std::string& text, const ModelFolder& source, Head h
                   "{}: id2label: two outputs have one name, so that label2id cannot tell them "
                   "apart; give them different ones",
                   printable_path(source.path / "config.json"));
-  nlohmann::json before = read_json_file(source.path / "config.json");
+  nlohmann::json before = *source.config_json;
   const nlohmann::json pairs = cross_encoder_settings(source.path);
   if (pairs.contains("activation_fn") && !before.contains(cross_encoder) &&
       !before.contains(older_key))
@@ -313,9 +312,9 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   require_input(obstacle.empty(), "{}: cannot be written as ONNX: {}", printable_path(source.path),
                 obstacle);
   const fs::path place = require_empty_target(folder);  // before the weights are read
-  ModelConfig loaded_config = source.config;
-  loaded_config.attention = config.attention;
-  const auto loaded = load_model(source.path, loaded_config, DType::f32, StoreMode::inference);
+  ModelFolder as_exported = source;
+  as_exported.config.attention = config.attention;
+  const auto loaded = load_model(as_exported, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
   // A folder of Hugging Face may have the defaults of its class in their place.
@@ -359,7 +358,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
                         printable_path(source.path)));
   }
   if (vectors) {
-    write_sentence_transformers(written.path(), source.path, model, card.longest);
+    write_sentence_transformers(written.path(), source, model, card.longest);
     card.makes_vectors = true;
   }
   for (const std::string& note : card.notes) log.say("note: " + note);

@@ -108,9 +108,9 @@ std::vector<ExportDifference> verify_export(const std::filesystem::path& folder,
 /// They were edited, or are of another version. Empty if there are none.
 std::string foreign_classes(const std::filesystem::path& folder);
 
-/// The configuration that transformers reads: config.json of `folder` without the `nystrom` block,
-/// but for the layers of its vectors, which transformers leaves out and load_model would miss.
-ModelConfig config_in_transformers(const std::filesystem::path& folder);
+/// The folder as transformers reads it: config.json without the `nystrom` block, but for the layers
+/// of its vectors, which transformers leaves out and load_model would miss.
+ModelFolder as_in_transformers(const ModelFolder& folder);
 
 // ---- The README.md of the folder (model_card.cpp) -----------------------------------------------
 
@@ -149,8 +149,7 @@ std::string vectors_obstacle(const EmbeddingConfig& embedding);
 /// are cut to `longest` tokens, with the special ones. Prompts are those of the folder `source`,
 /// which the model came from; those of its configuration replace them. Throws an InputError when
 /// the system refuses.
-void write_sentence_transformers(const std::filesystem::path& folder,
-                                 const std::filesystem::path& source, const Model& model,
-                                 std::int64_t longest);
+void write_sentence_transformers(const std::filesystem::path& folder, const ModelFolder& source,
+                                 const Model& model, std::int64_t longest);
 
 }  // namespace nystrom

@@ -38,18 +38,18 @@ struct Runtime {
 };
 
 /// The programs that run the export in different ways, nystrom first: see ExportScoring.
-std::vector<Runtime> runtimes_of(const fs::path& folder) {
-  ModelConfig config = read_hf_config(folder);
-  config.attention.semantics = Semantics::nystrom;
+std::vector<Runtime> runtimes_of(const fs::path& path) {
+  ModelFolder folder(path);
+  folder.config.attention.semantics = Semantics::nystrom;
   std::vector<Runtime> runtimes;
-  const auto add = [&](const char* name, const ModelConfig& as) -> Runtime& {
-    auto model = load_model(folder, as, DType::f32, StoreMode::inference);
-    return runtimes.emplace_back(Runtime{name, std::move(model)});
+  const auto add = [&](const char* name, const ModelFolder& as) -> Runtime& {
+    return runtimes.emplace_back(Runtime{name, load_model(as, DType::f32, StoreMode::inference)});
   };
-  add("nystrom", config);
-  if (names_transformers_class(folder)) add("transformers", config_in_transformers(folder));
-  if (fs::exists(folder / "onnx" / "model_int8.onnx")) {
-    Runtime& rounded = add("ONNX int8", config);
+  add("nystrom", folder);
+  if (names_transformers_class(*folder.config_json))
+    add("transformers", as_in_transformers(folder));
+  if (fs::exists(path / "onnx" / "model_int8.onnx")) {
+    Runtime& rounded = add("ONNX int8", folder);
     round_to_int8(*rounded.model);
     rounded.int8 = true;
   }

@@ -173,33 +173,32 @@ std::string foreign_classes(const std::filesystem::path& folder) {
   return fmt::format("{}", fmt::join(names, " and "));
 }
 
-ModelConfig config_in_transformers(const fs::path& folder) {
-  nlohmann::json root = read_json_file(folder / "config.json");
+ModelFolder as_in_transformers(const ModelFolder& folder) {
+  nlohmann::json root = *folder.config_json;
   root.erase("nystrom");
-  ModelConfig config = parse_hf_config(root.dump(), printable_path(folder / "config.json"));
-  config.embedding = read_hf_config(folder).embedding;  // layers that transformers leaves out
-  return config;
+  ModelConfig config = parse_hf_config(root.dump(), printable_path(folder.path / "config.json"));
+  config.embedding = folder.config.embedding;  // layers that transformers leaves out
+  return folder.with(config);
 }
 
 std::vector<ExportDifference> verify_export(const fs::path& folder, const Model& source,
                                             const Tokenizer* tokenizer, std::int64_t longest) {
-  const ModelConfig written = read_hf_config(folder);
-  ModelConfig ours = written;
-  ours.attention.semantics = Semantics::nystrom;
-  const auto our_model = load_model(folder, ours, DType::f32, StoreMode::inference);
+  ModelFolder ours(folder);
+  const ModelConfig written = ours.config;
+  ours.config.attention.semantics = Semantics::nystrom;
+  const auto our_model = load_model(ours, DType::f32, StoreMode::inference);
   require_same_weights(source, *our_model);
   if (tokenizer != nullptr) require_same_tokens(folder, *tokenizer, written.type_vocab_size > 0);
   const std::string foreign = foreign_classes(folder);
   require(foreign.empty(), "{} was written, but read back otherwise", foreign);
-  if (!names_transformers_class(folder)) return {};
-  const ModelConfig theirs = config_in_transformers(folder);
-  const auto their_model = load_model(folder, theirs, DType::f32, StoreMode::inference);
+  if (!names_transformers_class(*ours.config_json)) return {};
+  const auto their_model = load_model(as_in_transformers(ours), DType::f32, StoreMode::inference);
 
   std::vector<ExportDifference> differences;
   for (const std::int64_t length : sample_lengths(longest)) {
     const Ids ids = tokenizer != nullptr ? sample_ids(*tokenizer, length)
                                          : random_ids(written.vocab_size, length);
-    const std::int64_t positions = theirs.fixed_length().value_or(length);
+    const std::int64_t positions = their_model->config().fixed_length().value_or(length);
     const WrappedIds row{ids, {}};
     const ModelInput input = joined_rows({&row, 1});
     const auto a = results_of(*our_model, input), b = results_of(*their_model, input);

@@ -159,7 +159,7 @@ std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfi
                     ? "without a larger --length no position is new"
                     : fmt::format("{} has no position table to stretch (positions: {})",
                                   printable_path(source.path), enum_name(config.positions)));
-  const auto old = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  const auto old = load_model(source, DType::f32, StoreMode::inference);
   auto model = std::make_unique<Model>(config);
   model->parameters().allocate(DType::f32, StoreMode::inference);
   for (const Parameter& parameter : model->parameters().parameters())
@@ -260,7 +260,7 @@ void write_model_folder(const ModelFolder& source, const Model& model, std::int6
                         const fs::path& folder, Log& log) {
   const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer_of(source);
   write_model_folder(files_made_of(source, model.config(), tokenizer, longest), model, folder);
-  if (has_generator(source.path))
+  if (has_generator(source))
     log.say(
         fmt::format("note: the generator of {} is left out; a run that starts from {} has a "
                     "fresh one",

@@ -37,9 +37,8 @@ std::string vectors_obstacle(const EmbeddingConfig& embedding) {
          "--sentence-transformers mean or cls exports another pooling";
 }
 
-void write_sentence_transformers(const std::filesystem::path& folder,
-                                 const std::filesystem::path& source, const Model& model,
-                                 std::int64_t longest) {
+void write_sentence_transformers(const std::filesystem::path& folder, const ModelFolder& source,
+                                 const Model& model, std::int64_t longest) {
   const EmbeddingConfig& embedding = model.config().embedding;
   const auto write = [&](const std::string& name, const Json& json) {
     write_text_file(folder / name, json.dump(2) + "\n");
@@ -91,7 +90,7 @@ void write_sentence_transformers(const std::filesystem::path& folder,
   Json prompts = Json::object();
   Json default_prompt;
   require_vectors(source);
-  if (const auto given = read_sentence_modules(source)) {
+  if (const auto& given = source.modules) {
     for (const auto& [name, prompt] : given->prompts) prompts[name] = prompt;
     if (given->default_prompt) default_prompt = *given->default_prompt;
   }

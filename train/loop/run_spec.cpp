@@ -45,8 +45,14 @@ void ResolutionErrors::throw_if_any() const {
 
 RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
   RunSpec spec;
+  Log printed(/*quiet=*/true);
+  Log kept(/*quiet=*/false, [&](const std::string& line) {
+    if (line.starts_with(warning_mark)) printed.warn(line.substr(warning_mark.size()));
+    spec.start_notices.push_back(line);
+  });
   const auto read_start = [&](const std::string& from) {
-    spec.start = with_context("model.from", [&] { return open_start_folder(from); });
+    spec.start = with_context("model.from",
+                              [&] { return open_model(from, {}, kept, HeadUse::replaceable); });
     return StartDefaults{spec.start->config, trained_length(*spec.start)};
   };
   spec.options = parse_config(yaml.text, yaml.name, read_start, overrides);
@@ -271,7 +277,7 @@ void require_positions(const ModelConfig& teacher, const RunConfig& config) {
 ModelFolder open_teacher(const RunSpec& spec) {
   Log quiet(true);
   return with_context("distillation.teacher", [&] {
-    ModelFolder folder = open_model_folder(*spec.options.distillation.teacher, {}, quiet);
+    ModelFolder folder = open_model(*spec.options.distillation.teacher, {}, quiet);
     const ModelConfig &teacher = folder.config, &student = spec.options.model;
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     with_context(printable_path(folder.path), [&] {
@@ -315,11 +321,12 @@ void open_named(const RunConfig& config, ResolutionErrors& errors) {
   const auto open = [&](const char* option, const std::optional<std::string>& name, const auto& f) {
     if (name && !name->empty()) errors.note(option, [&] { f(*name); });
   };
-  open("model.from", config.start.from, open_start_folder);
+  open("model.from", config.start.from,
+       [&](const std::string& name) { open_model(name, {}, quiet, HeadUse::replaceable); });
   open("tokenizer.path", config.tokenizer.path,
        [](const std::string& name) { open_tokenizer(find_tokenizer(name)); });
   open("distillation.teacher", config.distillation.teacher,
-       [&](const std::string& name) { open_model_folder(name, {}, quiet); });
+       [&](const std::string& name) { open_model(name, {}, quiet); });
 }
 
 void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {

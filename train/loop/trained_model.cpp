@@ -65,7 +65,7 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   if (place && !(spec_.start && *place == spec_.start->path))
     for (const std::string& line : tokenizer_notices(*place)) log.say(line);
   if (spec_.start) {
-    for (const std::string& line : spec_.start->notices)
+    for (const std::string& line : spec_.start_notices)
       line.starts_with(warning_mark) ? log.record(line) : log.say(line);
     if (const std::string notice = semantics_notice(config.model); !notice.empty()) log.say(notice);
     const StartWeights weights =

@@ -16,7 +16,6 @@
 #include "train/optim/schedule.h"
 #include "train/state/checkpoint.h"
 #include "train/state/hf_config.h"
-#include "train/state/model_weights.h"
 #include "train/state/run_state.h"
 
 namespace nystrom {
@@ -33,8 +32,7 @@ std::string fault_at(std::int64_t step) {
 
 /// A hash of the weights of model.from; empty without them: a run that goes on does without.
 std::string start_checksum(const RunSpec& spec) {
-  const bool known = spec.start && ModelWeights::exist(spec.start->path);
-  return known ? ModelWeights::open(spec.start->path).checksum() : "";
+  return spec.start && spec.start->has_weights() ? spec.start->weights().checksum() : "";
 }
 
 /// Throws an InputError if a checkpoint belongs to others than these data and first weights.

@@ -132,9 +132,8 @@ TaskEvaluation evaluate_test(const PreparedTask& run, Log& log, Device device,
                              Communicator& communicator) {
   const RunConfig& options = run.spec.options;
   Log quiet(true);
-  const ModelFolder folder = open_model_folder(options.run_dir, {}, quiet);
-  const auto model =
-      load_model(folder.path, folder.config, DType::f32, StoreMode::inference, device);
+  const ModelFolder folder = open_model(options.run_dir, {}, quiet);
+  const auto model = load_model(folder, DType::f32, StoreMode::inference, device);
   TaskEvaluation result =
       evaluate_task(*model, run.test, options.training.micro_batch_size, communicator);
   const bool by_loss = result.scores.metric == "loss";

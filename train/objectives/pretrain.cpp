@@ -207,8 +207,7 @@ RunData run_data(const Corpus& corpus, const Model* teacher) {
 
 std::unique_ptr<Model> load_teacher(const RunSpec& spec, Device device) {
   if (!spec.teacher) return nullptr;
-  return load_model(spec.teacher->path, spec.teacher->config, spec.options.training.dtype,
-                    StoreMode::inference, device);
+  return load_model(*spec.teacher, spec.options.training.dtype, StoreMode::inference, device);
 }
 
 PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicator& communicator,

@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tasks/bags.h"
@@ -27,7 +26,7 @@ LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
 
 /// The task in config.json of an export; null where there is none.
 nlohmann::json task_in(const ModelFolder& folder) {
-  const nlohmann::json config = read_json_file(folder.path / "config.json");
+  const nlohmann::json& config = *folder.config_json;
   return config.contains(task_key) ? config.at(task_key) : nlohmann::json();
 }
 
@@ -188,7 +187,8 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
   if (!beside)
     if (const auto kept = task_in(folder); kept.contains(bags_key))
       config.task.learned_bags = kept.at(bags_key) == true;
-  const std::set<std::string> options = options_in(overrides, given);
+  const std::set<std::string> options =
+      options_in(overrides, given ? config_file(*given) : ConfigText{});
   if (options.contains("data.text_column") && !options.contains("task.columns.text"))
     config.task.columns.text = config.data.text_column;
   return config;
@@ -266,7 +266,7 @@ TaskModel open_task(const ModelFolder& folder, RunConfig settings) {
 TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
                           Device device) {
   TaskModel result = open_task(folder, std::move(settings));
-  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
+  result.model = load_model(folder, dtype, StoreMode::inference, device);
   return result;
 }
 

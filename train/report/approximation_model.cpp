@@ -167,7 +167,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
 /// The summed masked losses of each sequence.
 std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant& variant,
                               const std::vector<Batch>& sequences) {
-  const auto model = load_model(folder.path, variant.config, DType::f32, StoreMode::inference);
+  const auto model = load_model(folder.with(variant.config), DType::f32, StoreMode::inference);
   if (!variant.convolution)
     for (const Parameter& parameter : model->parameters().parameters())
       if (parameter.name().ends_with(".self.conv.weight"))
@@ -237,7 +237,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
     std::erase_if(findings.variants, [](const auto& v) { return v.group == "semantics"; });
 
   const std::int64_t total = findings.sequences + std::ssize(findings.variants);
-  const auto model = load_model(folder.path, folder.config, DType::f64, StoreMode::inference);
+  const auto model = load_model(folder, DType::f64, StoreMode::inference);
   findings.layers.resize(static_cast<std::size_t>(folder.config.num_hidden_layers));
   for (std::int64_t s = 0; s < findings.sequences; ++s) {
     std::int64_t layer = 0;

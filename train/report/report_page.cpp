@@ -127,9 +127,9 @@ std::vector<fs::path> checkpoints_to_ask(const RunHistory& run, Log& log) {
 
 FilledMasks ask(const fs::path& checkpoint, const std::vector<std::string>& texts) {
   Log quiet(true);
-  const ModelFolder folder = open_model_folder(checkpoint, {}, quiet);
+  const ModelFolder folder = open_model(checkpoint, {}, quiet);
   const auto tokenizer = open_masked_lm_tokenizer(folder);
-  const auto model = load_model(folder.path, folder.config, DType::f32, StoreMode::inference);
+  const auto model = load_model(folder, DType::f32, StoreMode::inference);
   FilledMasks filled;
   const std::string name = checkpoint.filename().string();
   filled.step = std::stoll(name.substr(name.find('-') + 1));

@@ -248,7 +248,7 @@ TaskFindings find_task_errors(const RunHistory& run, std::int64_t max_examples, 
                               Log& log) {
   TaskFindings findings;
   try {
-    const ModelFolder folder = open_model_folder(run.path, {}, log);
+    const ModelFolder folder = open_model(run.path, {}, log);
     const TaskModel task =
         open_task_model(folder, settings_of(folder, std::nullopt, {}), DType::f32, device);
     const auto validation =

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -16,7 +15,6 @@
 namespace nystrom {
 namespace {
 
-namespace fs = std::filesystem;
 using json_fields::listed;
 using json_fields::Reader;
 using json_fields::shown;
@@ -29,7 +27,6 @@ std::string head_suffix(Head head) {
   return std::string(enum_name(head)).substr(prefix.size());
 }
 
-constexpr const char* config_name = "config.json";
 constexpr const char* block_name = "nystrom";
 constexpr const char* own_type = "nystrom";
 constexpr const char* transformers_type = "nystromformer";
@@ -247,39 +244,6 @@ ModelConfig with_head(ModelConfig config, Reader& reader, const Architecture* ar
   return config;
 }
 
-/// Reads all keys. Conditions across several keys are not checked.
-ModelConfig parse_keys(std::string_view text, const std::string& source, HeadUse use) {
-  const json root = parse_json(text, source);
-  require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
-  Reader reader(root, source);
-  const Architecture* architecture = named_architecture(reader);
-  check_flags(reader, architecture);
-  ModelConfig config = architecture != nullptr ? read_architecture(reader, *architecture)
-                                               : read_nystromformer(reader, source);
-  config.head = Head::none;
-  config.bos_token_id = read_idle_id(reader, "bos_token_id");
-  config.eos_token_id = read_idle_id(reader, "eos_token_id");
-  if (architecture != nullptr) read_head_options(reader, config, false);
-  if (use == HeadUse::discarded) return config;
-  try {
-    return with_head(config, reader, architecture);
-  } catch (const InputError&) {
-    if (use == HeadUse::kept) throw;
-    return config;
-  }
-}
-
-fs::path config_path(const fs::path& folder_or_file) {
-  std::error_code ignored;
-  return fs::is_directory(folder_or_file, ignored) ? folder_or_file / config_name : folder_or_file;
-}
-
-/// The value of a key in config.json of `folder`, or `absent`; null if the file is no object.
-json value_in(const fs::path& folder, const char* key, const json& absent = nullptr) {
-  const json root = read_json_file(config_path(folder));
-  return root.is_object() ? root.value(key, absent) : json();
-}
-
 /// Adds the keys of every class to those in `root`, and returns the text of the file. transformers
 /// keeps the order of id2label, which is that of the outputs.
 std::string with_common_keys(json root, const ModelConfig& config) {
@@ -375,37 +339,50 @@ std::string auto_class(Head head) {
 }
 
 ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
-  const ModelConfig config = parse_keys(text, source, HeadUse::kept);
+  const ModelConfig config = read_hf_keys(parse_json(text, source), source);
   require_none(source, problems(config));
   return config;
 }
 
-ModelConfig read_hf_config(const fs::path& folder_or_file) {
-  const fs::path path = config_path(folder_or_file);
-  return parse_hf_config(read_text_file(path), printable_path(path));
+ModelConfig read_hf_keys(const json& config_json, const std::string& source, HeadUse use) {
+  require_input(config_json.is_object(), "{}: expected an object, got {}", source,
+                shown(config_json));
+  Reader reader(config_json, source);
+  const Architecture* architecture = named_architecture(reader);
+  check_flags(reader, architecture);
+  ModelConfig config = architecture != nullptr ? read_architecture(reader, *architecture)
+                                               : read_nystromformer(reader, source);
+  config.head = Head::none;
+  config.bos_token_id = read_idle_id(reader, "bos_token_id");
+  config.eos_token_id = read_idle_id(reader, "eos_token_id");
+  if (architecture != nullptr) read_head_options(reader, config, false);
+  if (use == HeadUse::discarded) return config;
+  try {
+    return with_head(config, reader, architecture);
+  } catch (const InputError&) {
+    if (use == HeadUse::kept) throw;
+    return config;
+  }
 }
 
-ModelConfig read_hf_keys(const fs::path& folder_or_file, HeadUse use) {
-  const fs::path path = config_path(folder_or_file);
-  return parse_keys(read_text_file(path), printable_path(path), use);
-}
-
-bool names_head(const fs::path& folder, Head head) {
-  const json classes = value_in(folder, "architectures");
+bool names_head(const json& config_json, Head head) {
+  const json classes = config_json.value("architectures", json());
   return classes.is_array() && std::ranges::any_of(classes, [&](const json& name) {
            return name.is_string() && name.get<std::string>().ends_with(head_suffix(head));
          });
 }
 
-bool names_class(const fs::path& folder) { return !value_in(folder, "architectures").is_null(); }
+bool names_class(const json& config_json) {
+  return !config_json.value("architectures", json()).is_null();
+}
 
-const Architecture* architecture_of(const fs::path& folder) {
-  const json type = value_in(folder, "model_type");
+const Architecture* architecture_of(const json& config_json) {
+  const json type = config_json.value("model_type", json());
   return type.is_string() ? find_architecture(type.get<std::string>()) : nullptr;
 }
 
-bool names_transformers_class(const fs::path& folder) {
-  return value_in(folder, "model_type", transformers_type) == transformers_type;
+bool names_transformers_class(const json& config_json) {
+  return config_json.value("model_type", json(transformers_type)) == transformers_type;
 }
 
 void set_text_ends(ModelConfig& config, const SpecialIds& special) {
@@ -466,7 +443,8 @@ std::string architecture_obstacle(const ModelConfig& config, const Architecture&
   const std::string text = hf_config_text(config, architecture);
   json theirs;
   try {
-    theirs = compared_keys(parse_keys(text, "the exported config.json", HeadUse::kept));
+    const char* source = "the exported config.json";
+    theirs = compared_keys(read_hf_keys(parse_json(text, source), source));
   } catch (const InputError& error) {
     return error.what();  // RoBERTa's positions behind a late padding token
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +22,12 @@ enum class HeadUse {
   discarded,  ///< the encoder alone counts: Head::none, whatever the file says
 };
 
-/// Reads config.json, given by its path or its folder.
+/// Reads a parsed config.json; `source` stands in front of errors. A configuration that options
+/// still change need not be buildable.
 ///
 /// Absent keys have the defaults of Hugging Face's class, and unknown keys are ignored.
 /// `architectures` selects the head; if absent, it is Head::none (the encoder alone), until
-/// read_model_config finds a masked-LM head among the weights. Labels, which some heads have, come
+/// ModelFolder finds a masked-LM head among the weights. Labels, which some heads have, come
 /// from `id2label`, else from `num_labels`, else there are two. The `nystrom` block holds options
 /// of nystrom only (norm, positions, embed_dim, attention). It takes precedence over keys outside,
 /// and unknown keys in it are errors. Without it attention.semantics is transformers.
@@ -39,18 +40,16 @@ enum class HeadUse {
 /// - for a model_type other than nystrom (which needs the block), nystromformer and BERT's family
 /// - for an option of BERT's family that nystrom lacks: relative positions, a decoder, …
 /// - for a problem_type that is not the head's, and for a causal model
-/// - for everything that problems(config) finds
-ModelConfig read_hf_config(const std::filesystem::path& folder_or_file);
-
-/// read_hf_config without problems(config), for a configuration that options still change.
-ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file, HeadUse use = HeadUse::kept);
+ModelConfig read_hf_keys(const nlohmann::json& config_json, const std::string& source,
+                         HeadUse use = HeadUse::kept);
 
 /// Whether the class that config.json names ends like that of the head: "MyForTokenClassification".
-bool names_head(const std::filesystem::path& folder, Head head);
+bool names_head(const nlohmann::json& config_json, Head head);
 /// Whether config.json names a class, in `architectures`.
-bool names_class(const std::filesystem::path& folder);
+bool names_class(const nlohmann::json& config_json);
 
-/// read_hf_config on the file's text. `source` stands in front of errors.
+/// read_hf_keys on the file's text. Also throws an InputError for everything that problems(config)
+/// finds.
 ModelConfig parse_hf_config(std::string_view text, const std::string& source);
 
 /// The labels of a head whose file names none: "LABEL_0", "LABEL_1", …, as transformers has them.
@@ -94,11 +93,11 @@ std::string hf_config_text(const ModelConfig& config, const Architecture& archit
 /// compared: files of sentence-transformers state it.
 std::string architecture_obstacle(const ModelConfig& config, const Architecture& architecture);
 
-/// The architecture of BERT's family that config.json of `folder` names; null for a Nyströmformer.
-const Architecture* architecture_of(const std::filesystem::path& folder);
+/// The architecture of BERT's family that config.json names; null for a Nyströmformer.
+const Architecture* architecture_of(const nlohmann::json& config_json);
 
-/// Whether config.json of `folder` names transformers' own class as its model_type.
-bool names_transformers_class(const std::filesystem::path& folder);
+/// Whether config.json names transformers' own class as its model_type.
+bool names_transformers_class(const nlohmann::json& config_json);
 
 /// Sets bos_token_id and eos_token_id to the tokenizer's cls and sep, or to null if it lacks them.
 /// Without these keys transformers takes its class's defaults, which are other tokens.

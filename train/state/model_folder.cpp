@@ -16,11 +16,9 @@
 #include "nn/layer_kinds.h"
 #include "train/state/checkpoint.h"
 #include "train/state/hf_config.h"
-#include "train/state/model_weights.h"
 #include "train/state/other_models.h"
 #include "train/state/run_folder.h"
 #include "train/state/run_state.h"
-#include "train/state/sentence_modules.h"
 
 namespace nystrom {
 namespace {
@@ -98,23 +96,6 @@ fs::path best_checkpoint(const fs::path& model, Log& log) {
   return best_folder;
 }
 
-/// What the whole folder states: config.json, the modules of sentence-transformers, and a decoder
-/// that no longer is the word embedding.
-ModelConfig read_folder(const fs::path& folder, HeadUse use) {
-  // transformers would apply an adapter to the weights beside it, or to those of another model.
-  if (std::error_code ignored; fs::exists(folder / "adapter_config.json", ignored))
-    throw InputError(fmt::format("{}: {}", printable_path(folder), what_folder_holds(folder)));
-  ModelConfig config = read_hf_keys(folder, use);
-  if (const auto modules = read_sentence_modules(folder))
-    config.embedding = modules->embedding;
-  else if (use != HeadUse::discarded && !names_class(folder) &&
-           holds_masked_lm_head(folder, config))
-    config.head = Head::masked_lm;  // as AutoModelForMaskedLM reads it
-  if (config.head == Head::masked_lm && config.tie_word_embeddings && has_own_decoder(folder))
-    config.tie_word_embeddings = false;
-  return config;
-}
-
 void require_tokenizer(const ModelFolder& folder, const Tokenizer* tokenizer) {
   require_input(
       tokenizer != nullptr,
@@ -125,11 +106,10 @@ void require_tokenizer(const ModelFolder& folder, const Tokenizer* tokenizer) {
 
 /// One line about a folder of BERT's family; empty for all others.
 std::string architecture_notice(const ModelFolder& folder) {
-  const Architecture* architecture = architecture_of(folder.path);
-  if (architecture == nullptr) return "";
+  if (folder.architecture == nullptr) return "";
   return fmt::format(
       "note: model_type {} is read as an encoder with attention.kind {}{}",
-      architecture->model_type, describe_kinds(folder.config),
+      folder.architecture->model_type, describe_kinds(folder.config),
       folder.config.has_only(AttentionKind::softmax) && !folder.config.attends_by_distance()
           ? ", which is exact; nystrom convert makes it Nyström"
           : "");
@@ -137,7 +117,7 @@ std::string architecture_notice(const ModelFolder& folder) {
 
 /// One line about the modules of sentence-transformers; empty for all other folders.
 std::string modules_notice(const ModelFolder& folder) {
-  const auto modules = read_sentence_modules(folder.path);
+  const auto& modules = folder.modules;
   if (!modules) return "";
   const EmbeddingConfig& embedding = folder.config.embedding;
   std::string unused;
@@ -167,8 +147,7 @@ std::string prompts_notice(const ModelFolder& folder) {
 
 /// One line about two biases where transformers 4 and 5 add another one.
 std::string bias_notice(const ModelFolder& folder) {
-  if (folder.config.head != Head::masked_lm || !ModelWeights::exist(folder.path) ||
-      !has_unlike_biases(folder))
+  if (folder.config.head != Head::masked_lm || !folder.has_weights() || !has_unlike_biases(folder))
     return "";
   return "note: the decoder's bias is unlike that of the head, and is added in its place as in "
          "transformers 5";
@@ -176,10 +155,7 @@ std::string bias_notice(const ModelFolder& folder) {
 
 /// One line about a decoder that config.json calls tied.
 std::string decoder_notice(const ModelFolder& folder) {
-  if (folder.config.tie_word_embeddings ||
-      !read_hf_keys(folder.path, HeadUse::discarded).tie_word_embeddings ||
-      !has_own_decoder(folder.path))
-    return "";
+  if (folder.config.tie_word_embeddings || !folder.own_decoder) return "";
   return "note: the decoder's weights are unlike the word embeddings, and are used as in "
          "transformers 5 (tie_word_embeddings: false)";
 }
@@ -246,7 +222,7 @@ namespace {
 
 /// One line about the tensors that the model does not read; empty if there are none.
 std::string unread_notice(const ModelFolder& folder) {
-  if (!ModelWeights::exist(folder.path)) return "";
+  if (!folder.has_weights()) return "";
   const std::vector<std::string> names = unread_tensors(folder);
   if (names.empty()) return "";
   return fmt::format("note: tensors of {} that this model does not read: {}",
@@ -315,16 +291,38 @@ fs::path find_model(const fs::path& model, Log& log) {
   return best_checkpoint(model, log);
 }
 
-ModelConfig read_model_config(const fs::path& folder, const std::vector<std::string>& overrides,
-                              HeadUse use) {
-  ModelConfig config = read_folder(folder, use);
-  const std::string file = printable_path(folder / "config.json");
-  if (!overrides.empty()) {
-    override_model(config, file, overrides);
-    return config;
-  }
-  require_none(file, problems(config));
-  return config;
+ModelFolder::ModelFolder(fs::path place, HeadUse use, const std::vector<std::string>& overrides)
+    : path(std::move(place)), weights_(std::make_shared<std::optional<ModelWeights>>()) {
+  // transformers would apply an adapter to the weights beside it, or to those of another model.
+  if (std::error_code ignored; fs::exists(path / "adapter_config.json", ignored))
+    throw InputError(fmt::format("{}: {}", printable_path(path), what_folder_holds(path)));
+  const fs::path file = path / "config.json";
+  config_json = std::make_shared<const nlohmann::json>(read_json_file(file));
+  config = read_hf_keys(*config_json, printable_path(file), use);
+  architecture = architecture_of(*config_json);
+  modules = read_sentence_modules(path);
+  if (modules)
+    config.embedding = modules->embedding;
+  else if (use != HeadUse::discarded && !names_class(*config_json) && holds_masked_lm_head(*this))
+    config.head = Head::masked_lm;  // as AutoModelForMaskedLM reads it
+  own_decoder =
+      config.head == Head::masked_lm && config.tie_word_embeddings && has_own_decoder(*this);
+  if (own_decoder) config.tie_word_embeddings = false;
+  if (!overrides.empty())
+    override_model(config, printable_path(file), overrides);
+  else if (use != HeadUse::replaceable)
+    require_none(printable_path(file), problems(config));
+}
+
+const ModelWeights& ModelFolder::weights() const {
+  if (!*weights_) *weights_ = ModelWeights::open(path);
+  return **weights_;
+}
+
+ModelFolder ModelFolder::with(ModelConfig other) const {
+  ModelFolder copy = *this;
+  copy.config = std::move(other);
+  return copy;
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
@@ -373,21 +371,15 @@ std::string semantics_notice(const ModelConfig& config) {
       config.segment_means_seq_len);
 }
 
-ModelFolder open_model_folder(const fs::path& model, const std::vector<std::string>& overrides,
-                              Log& log, HeadUse use) {
-  ModelFolder folder;
-  folder.path = find_model(model, log);
-  folder.config = read_model_config(folder.path, overrides, use);
-  const std::string notice = semantics_notice(folder.config);
-  // A command that discards the head knows that it is not read.
-  const std::string unread = use == HeadUse::kept ? unread_notice(folder) : "";
-  std::vector<std::string> lines = {notice,
-                                    architecture_notice(folder),
-                                    modules_notice(folder),
-                                    prompts_notice(folder),
-                                    decoder_notice(folder),
-                                    bias_notice(folder),
-                                    unread};
+ModelFolder open_model(const fs::path& model, const std::vector<std::string>& overrides, Log& log,
+                       HeadUse use) {
+  ModelFolder folder(find_model(model, log), use, overrides);
+  std::vector<std::string> lines;
+  if (use != HeadUse::replaceable)
+    lines = {semantics_notice(folder.config), architecture_notice(folder), modules_notice(folder),
+             prompts_notice(folder), decoder_notice(folder), bias_notice(folder),
+             // A command that discards the head knows that it is not read.
+             use == HeadUse::kept ? unread_notice(folder) : ""};
   std::ranges::move(tokenizer_notices(folder.path), std::back_inserter(lines));
   for (const std::string& line : lines)
     if (!line.empty()) log.say(line);
@@ -401,19 +393,6 @@ fs::path find_tokenizer(const fs::path& path) {
                      (fs::exists(path / "summary.json") && !has_tokenizer(path));
   Log quiet(true);
   return leads ? find_model(path, quiet) : path;
-}
-
-StartFolder open_start_folder(const fs::path& model) {
-  StartFolder folder;
-  Log printed(/*quiet=*/true);
-  Log kept(/*quiet=*/false, [&](const std::string& line) {
-    if (line.starts_with(warning_mark)) printed.warn(line.substr(warning_mark.size()));
-    folder.notices.push_back(line);
-  });
-  folder.path = find_model(model, kept);
-  for (const std::string& line : tokenizer_notices(folder.path)) kept.say(line);
-  folder.config = read_folder(folder.path, HeadUse::replaceable);
-  return folder;
 }
 
 std::string label_types_of(const ModelFolder& source) {
@@ -430,12 +409,11 @@ std::string label_types_of(const ModelFolder& source) {
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
-  if (const auto modules = read_sentence_modules(folder.path);
-      modules && modules->max_seq_length && !config.fixed_length())
-    return std::min(*modules->max_seq_length, longest);
+  if (folder.modules && folder.modules->max_seq_length && !config.fixed_length())
+    return std::min(*folder.modules->max_seq_length, longest);
   const auto settings = settings_beside(folder.path);
   // BERT's family has no such option.
-  if (!config.exact_in_transformers() && architecture_of(folder.path) == nullptr) {
+  if (!config.exact_in_transformers() && folder.architecture == nullptr) {
     longest = std::min(config.segment_means_seq_len, longest);
     if (config.fixed_length() || settings) return longest;
   }

@@ -12,42 +12,57 @@
 #include "nn/model.h"
 #include "train/config/config_io.h"
 #include "train/state/hf_config.h"
-#include "train/state/safetensors.h"
+#include "train/state/model_weights.h"
+#include "train/state/sentence_modules.h"
 
 namespace nystrom {
 
 /// The prefix of the names of the sentence-order head's weights.
 inline constexpr std::string_view sentence_order_prefix = "cls.seq_relationship.";
 
-/// The folder that a MODEL argument names.
+/// An opened folder of config.json and model.safetensors, and what was found in it. Each of its
+/// files is read once; copies share them.
 struct ModelFolder {
-  std::filesystem::path path;  ///< the folder of config.json and model.safetensors
+  ModelFolder() = default;
+  /// Opens `path`, with `--set model.…` overrides applied. Throws an InputError for a model that
+  /// cannot be built. With HeadUse::replaceable it need not be: options of a run override its
+  /// configuration, and the result is checked.
+  explicit ModelFolder(std::filesystem::path path, HeadUse use = HeadUse::kept,
+                       const std::vector<std::string>& overrides = {});
+
+  /// The weights, whose headers are read at the first call. Throws the errors of
+  /// ModelWeights::open.
+  const ModelWeights& weights() const;
+  bool has_weights() const { return ModelWeights::exist(path); }
+  /// The same folder as a model of another configuration.
+  ModelFolder with(ModelConfig other) const;
+
+  std::filesystem::path path;
   ModelConfig config;
+  std::shared_ptr<const nlohmann::json> config_json;  ///< what the file states
+  const Architecture* architecture = nullptr;  ///< of BERT's family; null for a Nyströmformer
+  std::optional<SentenceModules> modules;      ///< of sentence-transformers
+  /// Whether its masked-LM head has a decoder with other weights than the word embeddings.
+  /// transformers 5 keeps such a decoder, whatever tie_word_embeddings says.
+  bool own_decoder = false;
+
+ private:
+  std::shared_ptr<std::optional<ModelWeights>> weights_;
 };
 
-/// Finds MODEL. A Hugging Face folder or a checkpoint is itself the folder. A name of the hub
+/// Opens MODEL. A Hugging Face folder or a checkpoint is itself the folder. A name of the hub
 /// ("org/name") that is no folder is looked for in the hub's cache (find_in_hub_cache). For a run
 /// directory it is the checkpoint with the best evaluation, else the newest intact one. Each
 /// damaged checkpoint that is passed over gives a warning. `--set model.…` overrides are applied to
 /// the configuration, and what is read in another way than one might expect is logged:
-/// semantics_notice, unread_tensors and so on. Throws an InputError when MODEL is none of these or
-/// cannot be built.
-ModelFolder open_model_folder(const std::filesystem::path& model,
-                              const std::vector<std::string>& overrides, Log& log,
-                              HeadUse use = HeadUse::kept);
+/// semantics_notice, unread_tensors and so on; of a folder to start from, its tokenizer alone.
+/// Throws an InputError when MODEL is none of these or cannot be built.
+ModelFolder open_model(const std::filesystem::path& model,
+                       const std::vector<std::string>& overrides, Log& log,
+                       HeadUse use = HeadUse::kept);
 
 /// What Log puts in front of warnings.
 inline constexpr std::string_view warning_mark = "warning: ";
-
-/// The folder of a MODEL to start from (model.from), and the lines of a log about how it was found,
-/// such as a damaged checkpoint that was passed over.
-struct StartFolder : ModelFolder {
-  std::vector<std::string> notices;
-};
-
-/// Opens the folder of a MODEL to start from, and prints the warnings among its notices. Its own
-/// configuration need not be buildable: options of the run override it, and the result is checked.
-StartFolder open_start_folder(const std::filesystem::path& model);
 
 /// The file or folder that tokenizer.path names; of a run directory or a sweep, the folder of its
 /// model; of a model in the hub's cache, its folder there; of a folder of sentence-transformers,
@@ -68,7 +83,7 @@ std::string classifier_remark(const std::filesystem::path& folder);
 /// another program's config.yaml in a folder that is no checkpoint.
 std::optional<std::filesystem::path> settings_beside(const std::filesystem::path& folder);
 
-/// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
+/// The folder of config.json and model.safetensors that MODEL names, found as by open_model.
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 
 /// The file in which a run in Python tells the types of its labels; as in
@@ -85,27 +100,20 @@ std::string label_types_of(const ModelFolder& source);
 /// never exceeds the model's limit.
 std::int64_t trained_length(const ModelFolder& folder);
 
-/// The configuration of a Hugging Face folder, with `--set model.…` overrides applied. Throws an
-/// InputError for a model that cannot be built.
-ModelConfig read_model_config(const std::filesystem::path& folder,
-                              const std::vector<std::string>& overrides,
-                              HeadUse use = HeadUse::kept);
-
 /// Loads a model with its weights. Loading is strict, see load_weights and TensorFile. For a
 /// model without convolution, the zero kernels that weight_tensors writes are ignored; other
 /// kernels are InputErrors.
-std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
-                                  DType dtype, StoreMode mode, Device device = cpu_device);
+std::unique_ptr<Model> load_model(const ModelFolder& folder, DType dtype, StoreMode mode,
+                                  Device device = cpu_device);
 
 /// A hash of a model's configuration and weights.
 std::string model_hash(const Model& model);
 
-/// Whether the weights of a folder have all parameters of a masked-LM head on the encoder `config`.
-bool holds_masked_lm_head(const std::filesystem::path& folder, ModelConfig config);
+/// Whether the weights of a folder have all parameters of a masked-LM head on its encoder.
+bool holds_masked_lm_head(const ModelFolder& folder);
 
-/// Whether the folder's masked-LM head has a decoder with other weights than the word embeddings.
-/// transformers 5 keeps such a decoder, whatever tie_word_embeddings says.
-bool has_own_decoder(const std::filesystem::path& folder);
+/// ModelFolder::own_decoder, found in the weights.
+bool has_own_decoder(const ModelFolder& folder);
 
 /// Weights of a folder that its model does not read, such as the pooler of a masked language model
 /// and other heads; without buffers and copies.
@@ -144,7 +152,7 @@ std::vector<NamedTensor> weight_tensors(const Model& model);
 std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters);
 
 /// Whether the folder is a checkpoint with the generator of pretraining.objective replaced_tokens.
-bool has_generator(const std::filesystem::path& folder);
+bool has_generator(const ModelFolder& folder);
 
 /// The model's tokenizer (see open_tokenizer), or null when the folder has none. Throws an
 /// InputError when it has more tokens than the model.

@@ -12,8 +12,6 @@
 #include "train/distributed/replicas.h"
 #include "train/state/hf_config.h"
 #include "train/state/model_folder.h"
-#include "train/state/model_weights.h"
-#include "train/state/sentence_modules.h"
 
 namespace nystrom {
 namespace {
@@ -176,12 +174,12 @@ std::string with_prefix(const std::string& stored) {
 }
 
 /// The tensors of model.safetensors, with the names of a model of this configuration.
-WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& folder,
-                               const ModelConfig& config) {
-  refuse_wrapped(weights.names(), folder);
-  if (const Architecture* architecture = architecture_of(folder))
-    return with_context(printable_path(folder),
-                        [&] { return source_of(weights, *architecture, config); });
+WeightSource source_of_encoder(const ModelFolder& folder, const ModelConfig& config) {
+  const ModelWeights& weights = folder.weights();
+  refuse_wrapped(weights.names(), folder.path);
+  if (folder.architecture)
+    return with_context(printable_path(folder.path),
+                        [&] { return source_of(weights, *folder.architecture, config); });
   const std::vector<std::string> names = weights.names();
   const bool bare = is_bare(names);
   const std::vector<std::string> absent = absent_convolutions(config);
@@ -202,7 +200,7 @@ WeightSource source_of_encoder(const ModelWeights& weights, const fs::path& fold
     if (name.starts_with(generator_prefix) && !config.generator) continue;
     if (shape == absent_convolution_shape(config) &&
         std::ranges::find(absent, name) != absent.end()) {
-      with_context(printable_path(folder), [&] { require_zero(name, weights.read(stored)); });
+      with_context(printable_path(folder.path), [&] { require_zero(name, weights.read(stored)); });
     } else {
       source.entries.push_back({name, shape});
     }
@@ -254,10 +252,9 @@ void add_dense(WeightSource& source, const SentenceModules& modules) {
 }
 
 /// The tensors of a folder, with the names of a model of this configuration.
-WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
-                       const ModelConfig& config) {
-  WeightSource source = source_of_encoder(weights, folder, config);
-  if (const auto modules = read_sentence_modules(folder)) add_dense(source, *modules);
+WeightSource source_of(const ModelFolder& folder, const ModelConfig& config) {
+  WeightSource source = source_of_encoder(folder, config);
+  if (folder.modules) add_dense(source, *folder.modules);
   return source;
 }
 
@@ -275,14 +272,14 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
                 "with a longer table",
                 config.max_position_embeddings, where, from.max_position_embeddings);
   require_input(
-      architecture_of(folder.path) == nullptr || !config.attention.conv_kernel_size,
+      folder.architecture == nullptr || !config.attention.conv_kernel_size,
       "model.attention.conv_kernel_size is {}, but {} has no convolution; nystrom convert makes a "
       "folder with one",
       config.attention.conv_kernel_size.value_or(0), where);
   // A head of this kind that cannot be read would be replaced in silence.
   if (!fresh_head && !same_head && config.head != Head::none &&
-      names_head(folder.path, config.head))
-    read_hf_keys(folder.path);
+      names_head(*folder.config_json, config.head))
+    read_hf_keys(*folder.config_json, printable_path(folder.path / "config.json"));
   if (!same_head ||
       (config.head != Head::sequence_classification && config.head != Head::token_classification))
     return;
@@ -313,13 +310,13 @@ struct StartSource {
 };
 
 StartSource start_source(const ParameterStore& store, const ModelConfig& config,
-                         const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
+                         const ModelFolder& folder, bool fresh_head) {
   const bool same_head = folder.config.head == config.head && !fresh_head;
   check_options(config, folder, same_head, fresh_head);
-  const Architecture* architecture = architecture_of(folder.path);
+  const Architecture* architecture = folder.architecture;
   ModelConfig stored = config;
   if (architecture == nullptr) stored.head = folder.config.head;
-  StartSource result{source_of(weights, folder.path, stored), {}};
+  StartSource result{source_of(folder, stored), {}};
   const auto in_file = [&](const std::string& name) {
     return architecture != nullptr ? result.source.name_in_file(name) : name;
   };
@@ -353,10 +350,9 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   }
   std::erase_if(result.source.entries, unused);
   if (architecture != nullptr)
-    for (const std::string& name : unread_names(weights, *architecture, config.head))
+    for (const std::string& name : unread_names(folder.weights(), *architecture, config.head))
       result.names.unused.push_back(name);
-  if (!config.generator && has_generator(folder.path))
-    result.names.unused.emplace_back("generator");
+  if (!config.generator && has_generator(folder)) result.names.unused.emplace_back("generator");
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
     const bool given =
@@ -378,14 +374,13 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
 
 }  // namespace
 
-std::unique_ptr<Model> load_model(const fs::path& folder, const ModelConfig& config, DType dtype,
-                                  StoreMode mode, Device device) {
-  auto model = std::make_unique<Model>(config);
-  const ModelWeights weights = ModelWeights::open(folder);
-  const WeightSource source = source_of(weights, folder, config);
-  with_context(printable_path(folder), [&] { check_weights(model->parameters(), source); });
+std::unique_ptr<Model> load_model(const ModelFolder& folder, DType dtype, StoreMode mode,
+                                  Device device) {
+  auto model = std::make_unique<Model>(folder.config);
+  const WeightSource source = source_of(folder, folder.config);
+  with_context(printable_path(folder.path), [&] { check_weights(model->parameters(), source); });
   model->parameters().allocate(dtype, mode, device);
-  with_context(printable_path(folder), [&] { load_weights(model->parameters(), source); });
+  with_context(printable_path(folder.path), [&] { load_weights(model->parameters(), source); });
   return model;
 }
 
@@ -394,12 +389,12 @@ std::string model_hash(const Model& model) {
                                    fingerprint({{model.parameters().values()}})));
 }
 
-bool holds_masked_lm_head(const fs::path& folder, ModelConfig config) {
+bool holds_masked_lm_head(const ModelFolder& folder) {
+  ModelConfig config = folder.config;
   config.head = Head::masked_lm;
-  if (!problems(config).empty() || !ModelWeights::exist(folder)) return false;
+  if (!problems(config).empty() || !folder.has_weights()) return false;
   const Model model(config);
-  const ModelWeights weights = ModelWeights::open(folder);
-  const WeightSource source = source_of(weights, folder, config);
+  const WeightSource source = source_of(folder, config);
   return std::ranges::all_of(model.parameters().parameters(), [&](const Parameter& parameter) {
     return parameter.name().starts_with(encoder_prefix) ||
            std::ranges::any_of(source.entries,
@@ -407,10 +402,10 @@ bool holds_masked_lm_head(const fs::path& folder, ModelConfig config) {
   });
 }
 
-bool has_own_decoder(const fs::path& folder) {
-  const Architecture* architecture = architecture_of(folder);
-  if (!ModelWeights::exist(folder)) return false;
-  const ModelWeights weights = ModelWeights::open(folder);
+bool has_own_decoder(const ModelFolder& folder) {
+  const Architecture* architecture = folder.architecture;
+  if (!folder.has_weights()) return false;
+  const ModelWeights& weights = folder.weights();
   std::string words, decoder;
   const bool bare = is_bare(weights.names());
   for (const std::string& stored : weights.names()) {
@@ -432,20 +427,19 @@ bool has_own_decoder(const fs::path& folder) {
                      static_cast<std::size_t>(left.bytes())) != 0;
 }
 
-bool has_generator(const fs::path& folder) {
-  return std::ranges::any_of(ModelWeights::open(folder).names(), [](const std::string& name) {
+bool has_generator(const ModelFolder& folder) {
+  return std::ranges::any_of(folder.weights().names(), [](const std::string& name) {
     return name.starts_with(generator_prefix);
   });
 }
 
 std::vector<std::string> unread_tensors(const ModelFolder& folder) {
-  const Architecture* architecture = architecture_of(folder.path);
-  const ModelWeights weights = ModelWeights::open(folder.path);
   std::vector<std::string> names;
-  if (architecture != nullptr) names = unread_names(weights, *architecture, folder.config.head);
+  if (folder.architecture)
+    names = unread_names(folder.weights(), *folder.architecture, folder.config.head);
   const Model model(folder.config);
   const std::map<std::string, Shape> known = shapes_of(model.parameters());
-  const WeightSource source = source_of(weights, folder.path, folder.config);
+  const WeightSource source = source_of(folder, folder.config);
   for (const auto& [name, shape] : source.entries)
     if (!known.contains(name) && is_outside_encoder(name) && !name.ends_with(".decoder.bias"))
       names.push_back(source.name_in_file ? source.name_in_file(name) : name);
@@ -454,8 +448,8 @@ std::vector<std::string> unread_tensors(const ModelFolder& folder) {
 }
 
 bool has_unlike_biases(const ModelFolder& folder) {
-  const Architecture* architecture = architecture_of(folder.path);
-  const ModelWeights weights = ModelWeights::open(folder.path);
+  const Architecture* architecture = folder.architecture;
+  const ModelWeights& weights = folder.weights();
   std::string bias, of_decoder;
   for (const std::string& name : weights.names()) {
     const auto parameter =
@@ -482,17 +476,15 @@ std::string StartWeights::summary(const fs::path& folder) const {
 
 void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head) {
   const Model model(config);
-  const ModelWeights weights = ModelWeights::open(folder.path);
-  const StartSource start = start_source(model.parameters(), config, folder, weights, fresh_head);
+  const StartSource start = start_source(model.parameters(), config, folder, fresh_head);
   with_context(printable_path(folder.path),
                [&] { check_weights(model.parameters(), start.source, start.names.fresh); });
 }
 
 StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed,
                              bool fresh_head) {
-  const ModelWeights weights = ModelWeights::open(folder.path);
   ParameterStore& store = model.parameters();
-  StartSource start = start_source(store, model.config(), folder, weights, fresh_head);
+  StartSource start = start_source(store, model.config(), folder, fresh_head);
   with_context(printable_path(folder.path),
                [&] { load_weights(store, start.source, start.names.fresh); });
   store.initialise(seed, model.config().initializer_range, start.names.fresh);

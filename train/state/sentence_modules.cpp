@@ -206,22 +206,13 @@ void read_prompts(SentenceModules& result) {
   }
 }
 
-/// Whether modules.json tells of no vectors: that of a model of pairs (sentence-transformers'
-/// CrossEncoder, from version 5.7 on), or of a Transformer alone.
-bool lacks_vectors(const fs::path& folder) {
-  if (!cross_encoder_settings(folder).empty()) return true;
-  const std::vector<Module> modules = read_modules(folder);
-  return modules.size() == 1 && modules[0].type == "Transformer";
-}
-
 bool has_modules(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / "modules.json", ignored);
 }
 
-SentenceModules read_from(const fs::path& folder) {
+SentenceModules read_from(const fs::path& folder, const std::vector<Module>& modules) {
   const fs::path file = folder / "modules.json";
-  const std::vector<Module> modules = read_modules(folder);
   SentenceModules result;
   result.folder = folder;
   result.encoder = modules[0].folder;
@@ -261,12 +252,19 @@ SentenceModules read_from(const fs::path& folder) {
 }  // namespace
 
 std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
-  if (has_modules(folder))
-    return lacks_vectors(folder) ? std::nullopt : std::optional(read_from(folder));
+  if (has_modules(folder)) {
+    // That of a model of pairs (sentence-transformers' CrossEncoder, from version 5.7 on), or of a
+    // Transformer alone, tells of no vectors.
+    if (!cross_encoder_settings(folder).empty()) return std::nullopt;
+    const std::vector<Module> modules = read_modules(folder);
+    const bool alone = modules.size() == 1 && modules[0].type == "Transformer";
+    return alone ? std::nullopt : std::optional(read_from(folder, modules));
+  }
   for (const fs::path& own : places_of(folder)) {
     const auto encoder = encoder_in(own.parent_path());
     std::error_code absent;
-    if (encoder && fs::equivalent(*encoder, own, absent)) return read_from(own.parent_path());
+    if (encoder && fs::equivalent(*encoder, own, absent))
+      return read_from(own.parent_path(), read_modules(own.parent_path()));
   }
   return std::nullopt;
 }
@@ -286,8 +284,8 @@ std::optional<fs::path> encoder_in(const fs::path& folder) {
   return folder / name;
 }
 
-void require_vectors(const fs::path& folder) {
-  if (has_modules(folder) && lacks_vectors(folder)) refuse(folder / "modules.json", no_pooling);
+void require_vectors(const ModelFolder& folder) {
+  if (!folder.modules && has_modules(folder.path)) refuse(folder.path / "modules.json", no_pooling);
 }
 
 }  // namespace nystrom

@@ -11,6 +11,8 @@
 
 namespace nystrom {
 
+struct ModelFolder;
+
 /// The contents of modules.json and of the files that it names.
 struct SentenceModules {
   /// The weights of a Dense: their folder, and what its config.json says of them.
@@ -43,6 +45,6 @@ std::optional<std::filesystem::path> encoder_in(const std::filesystem::path& fol
 /// Throws an InputError for a folder whose modules.json makes no vectors: a model of pairs
 /// (CrossEncoder), or a Transformer alone. sentence-transformers makes none, or others than
 /// nystrom.
-void require_vectors(const std::filesystem::path& folder);
+void require_vectors(const ModelFolder& folder);
 
 }  // namespace nystrom

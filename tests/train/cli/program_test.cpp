@@ -103,8 +103,7 @@ TEST_F(Program, ForwardWritesWhatRunForwardReturns) {
     run(std::string(forward) + "--grad --dtype " + flag);
     EXPECT_EQ(last_.out + last_.err, "");
     auto written = read_tensors(folder_ / "out.safetensors");
-    const auto model = load_model(model_folder(), read_model_config(model_folder(), {}), dtype,
-                                  StoreMode::training);
+    const auto model = load_model(ModelFolder(model_folder()), dtype, StoreMode::training);
     for (const auto& [name, tensor] :
          run_forward(*model, read_tensors(folder_ / "batch.safetensors"), true)) {
       ASSERT_TRUE(written.contains(name)) << name;
@@ -146,14 +145,14 @@ TEST_F(Program, ForwardRunsASequenceBlock) {
 TEST_F(Program, ForwardAnnouncesSemanticsUnlessQuiet) {
   furnish(folder_);
   EXPECT_EQ(run("forward model --input batch.safetensors --output out.safetensors").err,
-            semantics_notice(read_model_config(model_folder(), {})) + "\n");
+            semantics_notice(ModelFolder(model_folder()).config) + "\n");
 }
 
 TEST_F(Program, InfoCountsParameters) {
   furnish(folder_);
   const std::filesystem::path yaml = source_folder() / "configs" / "base.yaml";
   const std::pair<std::filesystem::path, ModelConfig> targets[] = {
-      {model_folder(), read_model_config(model_folder(), {})},
+      {model_folder(), ModelFolder(model_folder()).config},
       {yaml, read_run(config_file(yaml.string())).options.model},
   };
   for (const auto& [target, config] : targets) {

@@ -80,7 +80,8 @@ TEST_P(WarmStartCommands, PretrainAndExport) {
             "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n");
   run("pretrain more.yaml");
   run("export more exported --onnx f32 --verify --text text.txt");
-  EXPECT_EQ(architecture_of(folder_ / "exported"), architecture_of(folder_ / "model"));
+  EXPECT_EQ(ModelFolder(folder_ / "exported").architecture,
+            ModelFolder(folder_ / "model").architecture);
   run("extend more longer --length 30");
   run("evaluate longer --text text.txt");
 }

@@ -11,7 +11,7 @@ class ArchitectureExport : public ::testing::TestWithParam<std::string> {
  protected:
   void export_with(const ExportOptions& options) {
     Log quiet(true);
-    export_model(open_model_folder(source_, {}, quiet), target_, options, quiet);
+    export_model(open_model(source_, {}, quiet), target_, options, quiet);
   }
 
   TemporaryFolder folder_;
@@ -32,7 +32,7 @@ std::string plain_name(std::string name) {
 
 TEST_P(ArchitectureExport, HasTheTypeAndTheTensorsOfItsSource) {
   export_with({.verify = true});
-  EXPECT_EQ(architecture_of(target_), architecture_of(source_));
+  EXPECT_EQ(ModelFolder(target_).architecture, ModelFolder(source_).architecture);
   EXPECT_FALSE(fs::exists(target_ / "modeling_nystrom.py"));
   const auto before = ModelWeights::open(source_), after = ModelWeights::open(target_);
   std::map<std::string, std::string> stored_as;
@@ -47,7 +47,7 @@ TEST_P(ArchitectureExport, HasTheTypeAndTheTensorsOfItsSource) {
 
 TEST_P(ArchitectureExport, KeepsTheConfiguration) {
   export_with({});
-  const ModelConfig before = read_hf_config(source_), after = read_hf_config(target_);
+  const ModelConfig before = ModelFolder(source_).config, after = ModelFolder(target_).config;
   EXPECT_EQ(hf_config_text(after), hf_config_text(before));
 }
 
@@ -57,7 +57,7 @@ class FormatTest : public ExportTest {
     return architecture_obstacle(config, *find_architecture(model_type));
   }
   ModelConfig bert() const {
-    return read_hf_config(fixture_folder() / "architectures" / "bert_mlm");
+    return ModelFolder(fixture_folder() / "architectures" / "bert_mlm").config;
   }
 };
 
@@ -71,7 +71,7 @@ TEST_F(FormatTest, TheFirstOptionThatDoesNotFitIsNamed) {
   config.layer_norm_eps = 1e-5;
   EXPECT_EQ(obstacle(config, "bert"), "");
   EXPECT_NE(obstacle(config, "distilbert"), "");
-  config = read_hf_config(fixture_folder() / "architectures" / "distilbert_mlm");
+  config = ModelFolder(fixture_folder() / "architectures" / "distilbert_mlm").config;
   EXPECT_EQ(obstacle(config, "bert"),
             "type_vocab_size is 0, and a model of model_type bert always adds token types");
   config.attention.kind = AttentionKind::nystrom;
@@ -90,7 +90,7 @@ TEST_F(FormatTest, TheFirstOptionThatDoesNotFitIsNamed) {
 }
 
 TEST_F(FormatTest, OptionsWithoutAPartInTheResultFitAnyFormat) {
-  ModelConfig config = read_hf_config(fixture_folder() / "architectures" / "modernbert_mlm");
+  ModelConfig config = ModelFolder(fixture_folder() / "architectures" / "modernbert_mlm").config;
   config.position_offset = 2;  // of a table, in place of which there is a rotation
   config.hidden_dropout_prob = 0.1;
   EXPECT_EQ(obstacle(config, "modernbert"), "");
@@ -101,12 +101,11 @@ TEST_F(FormatTest, OptionsWithoutAPartInTheResultFitAnyFormat) {
 
 TEST_F(FormatTest, PoolingOfVectorsNeedsTheFilesThatStateIt) {
   Log quiet(true);
-  ModelFolder folder =
-      open_model_folder(fixture_folder() / "architectures" / "bert_model", {}, quiet);
+  ModelFolder folder = open_model(fixture_folder() / "architectures" / "bert_model", {}, quiet);
   folder.config.embedding.pooling = SentencePooling::cls;
   export_model(folder, target(), {}, quiet);
-  EXPECT_EQ(architecture_of(target()), nullptr);
-  EXPECT_EQ(read_hf_config(target()).embedding.pooling, SentencePooling::cls);
+  EXPECT_EQ(ModelFolder(target()).architecture, nullptr);
+  EXPECT_EQ(ModelFolder(target()).config.embedding.pooling, SentencePooling::cls);
 }
 
 }  // namespace

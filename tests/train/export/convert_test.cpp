@@ -25,10 +25,10 @@ class ConvertArchitecture : public ::testing::TestWithParam<std::string> {
     const auto model = convert_model(source_, options);
     write_model_folder(source_, *model, model->config().segment_means_seq_len, folder_ / "turned",
                        log_);
-    return {folder_ / "turned", read_hf_config(folder_ / "turned")};
+    return ModelFolder(folder_ / "turned");
   }
   static NamedTensors outputs(const ModelFolder& folder, const NamedTensors& batch) {
-    const auto model = load_model(folder.path, folder.config, DType::f64, StoreMode::inference);
+    const auto model = load_model(folder, DType::f64, StoreMode::inference);
     NamedTensors found;
     for (const auto& [name, tensor] : run_forward(*model, batch, false)) found[name] = tensor;
     return found;
@@ -37,7 +37,7 @@ class ConvertArchitecture : public ::testing::TestWithParam<std::string> {
   TemporaryFolder folder_;
   Log log_{true};
   const fs::path parent_ = fixture_folder() / "architectures" / GetParam();
-  ModelFolder source_{parent_, read_hf_config(parent_)};
+  const ModelFolder source_{parent_};
 };
 
 /// A sequence with no more tokens than landmarks has exact attention, and the taps are 0.
@@ -76,8 +76,8 @@ TEST_P(ConvertArchitecture, KeepsWeightsAndRepeatsPositions) {
   const std::int64_t positions = source_.config.max_position_embeddings,
                      offset = source_.config.position_offset;
   const ModelFolder turned = convert({.landmarks = 4, .conv = 5, .length = 2 * positions + 1});
-  const auto before = load_model(source_.path, source_.config, DType::f32, StoreMode::inference),
-             after = load_model(turned.path, turned.config, DType::f32, StoreMode::inference);
+  const auto before = load_model(source_, DType::f32, StoreMode::inference),
+             after = load_model(turned, DType::f32, StoreMode::inference);
   std::int64_t kernels = 0;
   for (const Parameter& parameter : after->parameters().parameters()) {
     const std::string& name = parameter.name();
@@ -104,7 +104,7 @@ TEST_P(ConvertArchitecture, KeepsWeightsAndRepeatsPositions) {
 TEST_P(ConvertArchitecture, ExportsAndVerifies) {
   const ModelFolder turned = convert({.landmarks = 4, .conv = 3, .keep_exact = "1"});
   export_model(turned, folder_ / "exported", {.verify = true}, log_);
-  const ModelConfig exported = read_hf_config(folder_ / "exported");
+  const ModelConfig exported = ModelFolder(folder_ / "exported").config;
   EXPECT_EQ(exported.kind_of(0), AttentionKind::nystrom);
   EXPECT_EQ(exported.kind_of(1), AttentionKind::softmax);
 }
@@ -172,8 +172,7 @@ TEST_F(ConvertTest, KeepsAConvolution) {
   config.attention.conv_kernel_size = 7;
   const TinyCheckpoint convolved(folder_ / "convolved", config);
   EXPECT_EQ(result("convert convolved turned --landmarks 4")["convolution"], 7);
-  const auto model = load_model(folder_ / "turned", read_hf_config(folder_ / "turned"), DType::f32,
-                                StoreMode::inference);
+  const auto model = load_model(ModelFolder(folder_ / "turned"), DType::f32, StoreMode::inference);
   for (const Parameter& parameter : convolved.model->parameters().parameters())
     EXPECT_EQ(model->parameters().master(parameter.name()).to_doubles(),
               convolved.model->parameters().master(parameter.name()).to_doubles());
@@ -185,7 +184,7 @@ TEST_F(ConvertTest, TurnsTransformersExactCase) {
   config.segment_means_seq_len = config.attention.num_landmarks;
   const TinyCheckpoint theirs(folder_ / "theirs", config);
   run("convert theirs turned --landmarks 4");
-  const ModelConfig turned = read_hf_config(folder_ / "turned");
+  const ModelConfig turned = ModelFolder(folder_ / "turned").config;
   EXPECT_EQ(turned.attention.semantics, Semantics::nystrom);
   EXPECT_EQ(turned.attention.num_landmarks, 4);
 }

@@ -27,7 +27,7 @@ class ExportTest : public ProgramTest {
   ModelFolder write_model(const ModelConfig& config, DType dtype = DType::f32) {
     write_bytes(source() / "config.json", hf_config_text(config));
     write_safetensors(source() / "model.safetensors", weight_tensors(*make_model(config, dtype)));
-    return {source(), config};
+    return ModelFolder(source()).with(config);
   }
   /// Writes a model with ALBERT's tokenizer of 30000 pieces.
   ModelFolder write_model_with_tokenizer(ModelConfig config) {
@@ -52,8 +52,8 @@ class ExportTest : public ProgramTest {
   std::unique_ptr<Model> model_in_transformers(DType dtype) {
     nlohmann::json root = config_json();
     root.erase("nystrom");
-    return load_model(target(), parse_hf_config(root.dump(), "config.json"), dtype,
-                      StoreMode::inference);
+    return load_model(ModelFolder(target()).with(parse_hf_config(root.dump(), "config.json")),
+                      dtype, StoreMode::inference);
   }
 
   Log log_{true};

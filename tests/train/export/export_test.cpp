@@ -52,8 +52,9 @@ TEST_F(ExportTest, KeepsWhetherTheModelLearnedBags) {
   for (const bool bags : {true, false}) {
     root["nystrom_task"] = {{"bags", bags}};
     write_bytes(source() / "config.json", root.dump());
-    EXPECT_EQ(settings_of(model, std::nullopt, {}).task.learned_bags, bags);
-    EXPECT_EQ(kept_task(model).at("bags"), bags);
+    const ModelFolder told(source());
+    EXPECT_EQ(settings_of(told, std::nullopt, {}).task.learned_bags, bags);
+    EXPECT_EQ(kept_task(told).at("bags"), bags);
   }
 }
 
@@ -69,7 +70,7 @@ TEST_F(ExportTest, KeepsHowTextIsCutIntoWords) {
   write_bytes(source() / "config.yaml", to_yaml(run_config));
   run(model);
   EXPECT_EQ(config_json()["nystrom_task"]["word_cut"], "characters");
-  const ModelFolder exported{target(), read_hf_config(target())};
+  const ModelFolder exported(target());
   EXPECT_EQ(settings_of(exported, std::nullopt, {}).task.word_cut, WordCut::characters);
   EXPECT_EQ(settings_of(exported, std::nullopt, {"task.word_cut=words"}).task.word_cut,
             WordCut::words);
@@ -79,7 +80,7 @@ TEST_F(ExportTest, KeepsHowTextIsCutIntoWords) {
   nlohmann::json wrong = config_json();
   wrong["nystrom_task"]["word_cut"] = "letters";
   write_bytes(target() / "config.json", wrong.dump());
-  EXPECT_EQ(input_error([&] { settings_of(exported, std::nullopt, {}); }),
+  EXPECT_EQ(input_error([&] { settings_of(ModelFolder(target()), std::nullopt, {}); }),
             (target() / "config.json").string() +
                 ": --set task.word_cut=\"letters\": task.word_cut: got the text 'letters', "
                 "expected spaces or words or ideographs or characters");
@@ -94,7 +95,7 @@ TEST_F(ExportTest, WritesF32WhateverTheSourceHolds) {
 
 TEST_F(ExportTest, AnExportExportsToTheSame) {
   run(write_model_with_tokenizer(masked_lm_config()), {.softmax = true});
-  export_model({target(), read_hf_config(target())}, folder_ / "again", {}, log_);
+  export_model(ModelFolder(target()), folder_ / "again", {}, log_);
   for (const std::string& name : names_in(target())) {
     if (name == "README.md") continue;
     EXPECT_EQ(read_bytes(folder_ / "again" / name), read_bytes(target() / name)) << name;
@@ -108,7 +109,7 @@ TEST_F(ExportTest, SoftmaxLeavesWindowsWhereTheyWere) {
   config.attention.window = 4;
   config.attention.layers = {{"1", AttentionKind::softmax}};
   run(write_model(config), {.softmax = true});
-  const ModelConfig written = read_hf_config(target());
+  const ModelConfig written = ModelFolder(target()).config;
   for (std::int64_t layer = 0; layer < 3; ++layer) {
     EXPECT_EQ(written.kind_of(layer), AttentionKind::softmax);
     EXPECT_EQ(written.has_window(layer), layer == 1) << layer;
@@ -131,8 +132,7 @@ TEST_F(ExportTest, SoftmaxEqualsTheModelWithExactAttention) {
   exact.attention.kind = AttentionKind::softmax;
   const Layout layout{{"1111111", "1111111"}};
   const auto expected = (*make_model(exact, DType::f64))(input_of(exact, layout)).logits.value();
-  const auto ours =
-      load_model(target(), read_hf_config(target()), DType::f64, StoreMode::inference);
+  const auto ours = load_model(ModelFolder(target()), DType::f64, StoreMode::inference);
   EXPECT_LE(max_difference((*ours)(input_of(exact, layout)).logits.value(), expected), 1e-12);
   EXPECT_LE(
       max_difference((*model_in_transformers(DType::f64))(input_of(exact, layout)).logits.value(),
@@ -145,7 +145,7 @@ TEST_F(ExportTest, SoftmaxMakesEveryLayerExact) {
   config.attention.layers = {{"0", AttentionKind::linear}};
   const ModelFolder model = write_model(config);
   run(model, {.softmax = true, .verify = true});
-  EXPECT_TRUE(read_hf_config(target()).has_only(AttentionKind::softmax));
+  EXPECT_TRUE(ModelFolder(target()).config.has_only(AttentionKind::softmax));
   EXPECT_EQ(config_json()["nystrom"]["attention"]["layers"], nlohmann::json::object());
   EXPECT_EQ(config_json()["model_type"], "nystromformer");
 }
@@ -155,7 +155,7 @@ TEST_F(ExportTest, TransformersComputesWhatItDidForTheSource) {
     SCOPED_TRACE(name);
     const fs::path fixture = fixture_folder() / "hf" / name;
     fs::remove_all(target());
-    run({fixture, read_hf_config(fixture)}, plain);
+    run(ModelFolder(fixture), plain);
     const auto expected = read_tensors(fixture / "expected.safetensors").at("logits");
     for (const auto& [output, value] :
          run_forward(*model_in_transformers(DType::f32),
@@ -217,7 +217,7 @@ TEST_P(ExportClasses, AreWrittenWhereTransformersComputesSomethingElse) {
   }
   EXPECT_EQ(config_json().contains("auto_map"), GetParam().classes);
   EXPECT_EQ(config_json()["model_type"], GetParam().theirs ? "nystromformer" : "nystrom");
-  EXPECT_EQ(names_transformers_class(target()), GetParam().theirs);
+  EXPECT_EQ(names_transformers_class(config_json()), GetParam().theirs);
   EXPECT_EQ(card().find("trust_remote_code=True") != std::string::npos, GetParam().classes);
 }
 
@@ -234,7 +234,7 @@ TEST_F(ExportTest, AModelWithoutConvolutionHasNoZeroKernelsForTheFoldersClasses)
   config.attention.conv_kernel_size.reset();
   run(write_model(config));
   EXPECT_FALSE(read_tensors(target() / "model.safetensors").contains(first_kernel));
-  EXPECT_NO_THROW(load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference));
+  EXPECT_NO_THROW(load_model(ModelFolder(target()), DType::f32, StoreMode::inference));
 }
 
 TEST_F(ExportTest, TheSentenceOrderHeadStaysForTheFoldersClasses) {
@@ -333,7 +333,7 @@ TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
   const auto prompts = read_json_file(target() / "config_sentence_transformers.json")["prompts"];
   EXPECT_EQ(prompts["query"], "query: ");
   EXPECT_EQ(prompts["document"], "passage: ");
-  EXPECT_EQ(read_hf_config(target()).embedding, config.embedding);
+  EXPECT_EQ(ModelFolder(target()).config.embedding, config.embedding);
 }
 
 TEST_F(ExportTest, SentenceTransformersGetsNoPromptWithTheNameOfASpecialToken) {
@@ -382,8 +382,8 @@ TEST_F(ExportTest, AFolderKeepsTheLengthOfItsVectors) {
   run(write_model_with_tokenizer(masked_lm_config()), {.sentence_transformers = true});
   write_bytes(target() / "sentence_bert_config.json", R"({"max_seq_length": 5})");
   const fs::path again = folder_ / "again";
-  export_model({target(), read_hf_config(target())}, again, {}, log_);
-  EXPECT_EQ(trained_length({again, read_hf_config(again)}), 5);
+  export_model(ModelFolder(target()), again, {}, log_);
+  EXPECT_EQ(trained_length(ModelFolder(again)), 5);
 }
 
 TEST_F(ExportTest, SentenceTransformersHasNoLandmarks) {
@@ -396,7 +396,7 @@ TEST_F(ExportTest, SentenceTransformersHasNoLandmarks) {
                 "--sentence-transformers mean or cls exports another pooling");
   EXPECT_FALSE(fs::exists(target()));
   run(model, {.sentence_transformers = true, .pooling = SentencePooling::mean});
-  EXPECT_EQ(read_hf_config(target()).embedding.pooling, SentencePooling::mean);
+  EXPECT_EQ(ModelFolder(target()).config.embedding.pooling, SentencePooling::mean);
 }
 
 TEST_F(ExportTest, TheCardNamesTheOnnxFile) {

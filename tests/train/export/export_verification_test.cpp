@@ -48,8 +48,7 @@ TEST_F(ExportTest, NoConvolutionIsAZeroKernelForTransformers) {
 TEST_F(ExportTest, TheZeroKernelIsNoParameterWhenReadBack) {
   const ModelConfig config = config_without_conv();
   run(write_model(config), plain);
-  const auto model =
-      load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference);
+  const auto model = load_model(ModelFolder(target()), DType::f32, StoreMode::inference);
   EXPECT_EQ(model->parameters().count(), Model(config).parameters().count());
 }
 
@@ -61,14 +60,16 @@ TEST_F(ExportTest, WeightsWithoutTheZeroKernelAreReadToo) {
     if (!name.ends_with("conv.weight")) weights.push_back({name, tensor});
   }
   write_safetensors(source() / "model.safetensors", weights);
-  EXPECT_NO_THROW(load_model(source(), config, DType::f32, StoreMode::inference));
+  EXPECT_NO_THROW(load_model(ModelFolder(source()).with(config), DType::f32, StoreMode::inference));
 }
 
 TEST_F(ExportTest, AKernelThatIsNotZeroIsRefusedWhereThereIsNoConvolution) {
   const ModelConfig config = config_without_conv();
   write_model(config);
   replace_kernel(source(), Tensor::from(std::vector<float>{0, 0.5f}, {2, 1, 1, 1}));
-  EXPECT_EQ(input_error([&] { load_model(source(), config, DType::f32, StoreMode::inference); }),
+  EXPECT_EQ(input_error([&] {
+              load_model(ModelFolder(source()).with(config), DType::f32, StoreMode::inference);
+            }),
             source().string() + ": " + first_kernel +
                 " is not zero, but config.json says that there is no convolution; --set "
                 "model.attention.conv_kernel_size=1 uses it");
@@ -78,7 +79,9 @@ TEST_F(ExportTest, AZeroKernelOfMoreTapsIsRefusedWhereThereIsNoConvolution) {
   const ModelConfig config = config_without_conv();
   write_model(config);
   replace_kernel(source(), Tensor::zeros({2, 1, 3, 1}, DType::f32));
-  EXPECT_EQ(input_error([&] { load_model(source(), config, DType::f32, StoreMode::inference); }),
+  EXPECT_EQ(input_error([&] {
+              load_model(ModelFolder(source()).with(config), DType::f32, StoreMode::inference);
+            }),
             source().string() + ": the weights do not fit the model; unexpected: " + first_kernel);
 }
 

@@ -33,8 +33,7 @@ class ExtendTest : public ProgramTest {
   }
   /// Compares all weights of `model`, and the first rows of the position table.
   void expect_same_weights(const Model& model, const std::string& folder) {
-    const auto longer = load_model(folder_ / folder, read_model_config(folder_ / folder, {}),
-                                   DType::f32, StoreMode::inference);
+    const auto longer = load_model(ModelFolder(folder_ / folder), DType::f32, StoreMode::inference);
     for (const Parameter& parameter : model.parameters().parameters()) {
       const std::vector<double> before = model.parameters().master(parameter.name()).to_doubles();
       std::vector<double> after = longer->parameters().master(parameter.name()).to_doubles();
@@ -50,7 +49,7 @@ TEST_F(ExtendTest, WritesAFolderThatDiffersInThePositionsAlone) {
             "longer: 48 positions instead of 24, 3 landmarks, " +
                 std::to_string(tiny_.model->parameters().count() + 24 * 6) +
                 " parameters; train on with model.from before use\n");
-  const ModelConfig config = read_model_config(folder_ / "longer", {});
+  const ModelConfig config = ModelFolder(folder_ / "longer").config;
   EXPECT_EQ(config.max_position_embeddings, 48);
   EXPECT_EQ(config.segment_means_seq_len, 48);
   expect_same_weights(*tiny_.model, "longer");
@@ -59,7 +58,7 @@ TEST_F(ExtendTest, WritesAFolderThatDiffersInThePositionsAlone) {
 
 TEST_F(ExtendTest, LandmarksMayGrow) {
   run("extend base longer --length 48 --landmarks 12 --quiet");
-  EXPECT_EQ(read_model_config(folder_ / "longer", {}).attention.num_landmarks, 12);
+  EXPECT_EQ(ModelFolder(folder_ / "longer").config.attention.num_landmarks, 12);
 }
 
 /// Models that transformers' own class cannot run are extended too.
@@ -86,7 +85,7 @@ TEST_F(ExtendTest, WritesModelsOfEveryOption) {
     EXPECT_EQ(
         run(std::string("extend ") + test.name + " " + longer + " --length " + test.length).err,
         "");
-    const ModelConfig read = read_model_config(folder_ / longer, {});
+    const ModelConfig read = ModelFolder(folder_ / longer).config;
     EXPECT_EQ(read.attention.kind, config.attention.kind);
     EXPECT_EQ(std::to_string(read.max_position_embeddings), test.length);
     expect_same_weights(*from.model, longer);
@@ -101,7 +100,7 @@ TEST_F(ExtendTest, ExactAttentionInTransformersStaysExact) {
   config.segment_means_seq_len = config.attention.num_landmarks;
   const TinyCheckpoint from(folder_ / "softmax", config);
   EXPECT_EQ(run("extend softmax longer --length 50").err, "");
-  const ModelFolder longer{folder_ / "longer", read_model_config(folder_ / "longer", {})};
+  const ModelFolder longer(folder_ / "longer");
   EXPECT_EQ(longer.config.segment_means_seq_len, longer.config.attention.num_landmarks);
   EXPECT_EQ(trained_length(longer), 50);
 }
@@ -121,8 +120,7 @@ TEST_F(ExtendTest, RowsThatWereNeverTrainedAreReplaced) {
   expect_says(run("extend base longer --length 20 --quiet").out,
               "longer: 20 positions instead of 24 (12 of them trained), ");
   const auto table_of = [&](const std::string& folder) {
-    const auto model = load_model(folder_ / folder, read_model_config(folder_ / folder, {}),
-                                  DType::f32, StoreMode::inference);
+    const auto model = load_model(ModelFolder(folder_ / folder), DType::f32, StoreMode::inference);
     return model->parameters()
         .master("nystromformer.embeddings.position_embeddings.weight")
         .to_doubles();
@@ -149,7 +147,7 @@ TEST_F(ExtendTest, KeepsTheHeadOfSentenceOrder) {
   config.sentence_order = true;
   const TinyCheckpoint from(folder_ / "ordered", config);
   run("extend ordered longer --length 48 --quiet");
-  EXPECT_TRUE(read_model_config(folder_ / "longer", {}).sentence_order);
+  EXPECT_TRUE(ModelFolder(folder_ / "longer").config.sentence_order);
   expect_same_weights(*from.model, "longer");
 }
 

@@ -386,8 +386,7 @@ TEST_F(OnnxExportTest, Int8IsMeasuredOfAllRows) {
 
   TextSamples text(folder, {(folder_ / "text.txt").string()}, {});
   text.tokenize(log_);
-  const auto model =
-      load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference);
+  const auto model = load_model(ModelFolder(target()), DType::f32, StoreMode::inference);
   round_to_int8(*model);
   double of_all_rows = 0, of_masked_rows = 0, targets = 0;
   Prefetcher batches = evaluation_batches(text.samples, {1, 1});

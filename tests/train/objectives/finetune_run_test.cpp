@@ -111,7 +111,7 @@ TEST_F(FinetuneTest, ASignalEndsTheMeasurementOfAnExport) {
   configure_classification("steps: 1");
   train();
   Log quiet(true);
-  const ModelFolder source = open_model_folder(folder_ / "run", {}, quiet);
+  const ModelFolder source = open_model(folder_ / "run", {}, quiet);
   const ExportOptions plain;
   const ExportScoring score =
       export_scoring(source, plain, {(folder_ / "dev.tsv").string()}, {}, quiet);
@@ -521,7 +521,7 @@ TEST_F(StartTest, AHeadOfOtherLabelsIsRefusedWithTheWayOut) {
 
 TEST_F(StartTest, AHeadOfTheSameLabelsGoesOnInItsOrder) {
   const auto labels = [&](const std::string& run_dir) {
-    return read_hf_config(folder_ / run_dir / "checkpoints" / "step-2").labels;
+    return ModelFolder(folder_ / run_dir / "checkpoints" / "step-2").config.labels;
   };
   const std::vector<std::string> turned = {"water", "people"};
   run("finetune run.yaml --set task.labels=[water,people]");

@@ -24,7 +24,7 @@ class LongRangeArena : public FinetuneTest {
   }
   ModelConfig saved_model() {
     Log quiet(true);
-    return read_hf_config(find_model(folder_ / "run", quiet));
+    return ModelFolder(find_model(folder_ / "run", quiet)).config;
   }
 };
 

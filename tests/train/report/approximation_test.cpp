@@ -283,7 +283,7 @@ TEST_F(ApproximationModelTest, LeavesOutWhatRotaryPositionsExclude) {
 
 TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
   Log log(true);
-  const ModelFolder model = open_model_folder((folder_ / "model").string(), {}, log);
+  const ModelFolder model = open_model((folder_ / "model").string(), {}, log);
   const RunConfig config = masked_lm_settings(model, {});
   const auto tokens = tokenize_text_option({folder_ / "text.txt"}, config, tiny_.tokenizer,
                                            folder_ / "tokens", log);

@@ -8,6 +8,7 @@
 #include "tests/support/named.h"
 #include "tests/support/says.h"
 #include "tests/support/temporary_folder.h"
+#include "train/state/model_folder.h"
 
 namespace nystrom {
 namespace {
@@ -108,16 +109,9 @@ TEST(HfConfig, KeysThatTheBlockLeavesOutComeFromOutside) {
   EXPECT_EQ(read(R"({"num_landmarks": 16, "nystrom": {}})").attention.num_landmarks, 16);
 }
 
-TEST(HfConfig, AFolderStandsForItsConfig) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "config.json", R"({"hidden_size": 24})");
-  EXPECT_EQ(read_hf_config(folder.path()).hidden_size, 24);
-  EXPECT_EQ(read_hf_config(folder / "config.json").hidden_size, 24);
-}
-
 TEST(HfConfig, AnAbsentFileIsNamed) {
   const TemporaryFolder folder;
-  EXPECT_EQ(input_error([&] { read_hf_config(folder.path()); }),
+  EXPECT_EQ(input_error([&] { ModelFolder(folder.path()); }),
             (folder / "config.json").string() + ": cannot open: No such file or directory");
 }
 

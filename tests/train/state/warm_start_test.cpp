@@ -43,20 +43,19 @@ class WarmStart : public ::testing::Test {
     write_safetensors(file, named);
   }
   std::string loading_error() const {
-    return message_of(
-        [&] { load_model(model_, read_hf_config(model_), DType::f32, StoreMode::inference); });
+    return message_of([&] { load_model(ModelFolder(model_), DType::f32, StoreMode::inference); });
   }
   std::string in_model(const std::string& message) const { return model_.string() + message; }
   /// The error of a start with options that `change` sets.
   template <class F>
   std::string start_error(const F& change) const {
-    const ModelFolder folder{model_, read_hf_config(model_)};
+    const ModelFolder folder(model_);
     ModelConfig config = folder.config;
     change(config);
     return message_of([&] { check_start(config, folder, false); });
   }
   StartWeights start(Head head, Pairs pairs = Pairs::joined) {
-    const ModelFolder folder{model_, read_hf_config(model_)};
+    const ModelFolder folder(model_);
     ModelConfig config = folder.config;
     config.head = head;
     config.pairs = pairs;
@@ -99,12 +98,12 @@ TEST_F(WarmStart, WeightsThatNoModelReadsAreNamed) {
   const Strings unread = {"bert.pooler.dense.bias", "bert.pooler.dense.weight",
                           "cls.seq_relationship.bias", "cls.seq_relationship.weight"};
   EXPECT_EQ(start(Head::masked_lm).unused, unread);
-  EXPECT_EQ(unread_tensors({model_, read_hf_config(model_)}), unread);
+  EXPECT_EQ(unread_tensors(ModelFolder(model_)), unread);
 }
 
 TEST_F(WarmStart, AProjectionOfVectorsIsFreshOnAnyEncoder) {
   take("bert_model");
-  const ModelFolder folder{model_, read_hf_config(model_)};
+  const ModelFolder folder(model_);
   ModelConfig config = folder.config;
   config.embedding.projection = 8;
   started_ = std::make_unique<Model>(config);
@@ -137,20 +136,21 @@ TEST_F(WarmStart, AStoredDecoderUnlikeTheEmbeddingsIsUsed) {
       for (double& value : values) value += 0.5;
       tensors[each.decoder] = Tensor::from(values, tensors.at(each.words).shape()).cast(DType::f32);
     });
-    const ModelConfig config = read_model_config(model_, {});
-    ASSERT_FALSE(config.tie_word_embeddings);
-    const auto model = load_model(model_, config, DType::f64, StoreMode::inference);
+    const ModelFolder folder(model_);
+    ASSERT_FALSE(folder.config.tie_word_embeddings);
+    const auto model = load_model(folder, DType::f64, StoreMode::inference);
     const auto got = model->parameters().master("cls.predictions.decoder.weight").to_doubles();
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], values[i], 1e-6);
     // The option ties it again.
-    EXPECT_TRUE(read_model_config(model_, {"model.tie_word_embeddings=true"}).tie_word_embeddings);
+    const ModelFolder tied(model_, HeadUse::kept, {"model.tie_word_embeddings=true"});
+    EXPECT_TRUE(tied.config.tie_word_embeddings);
   }
 }
 
 TEST_F(WarmStart, ABiasOfTheDecoderUnlikeTheHeadsIsTold) {
   take("bert_mlm");
   const std::string bias = "cls.predictions.bias", of_decoder = "cls.predictions.decoder.bias";
-  const auto differs = [&] { return has_unlike_biases({model_, read_hf_config(model_)}); };
+  const auto differs = [&] { return has_unlike_biases(ModelFolder(model_)); };
   EXPECT_FALSE(differs());
   change_tensors([&](auto& tensors) { tensors[of_decoder] = tensors.at(bias); });
   EXPECT_FALSE(differs());
@@ -158,7 +158,7 @@ TEST_F(WarmStart, ABiasOfTheDecoderUnlikeTheHeadsIsTold) {
     tensors[of_decoder] = Tensor::full(tensors.at(bias).shape(), 0.5, DType::f32);
   });
   EXPECT_TRUE(differs());
-  const auto model = load_model(model_, read_hf_config(model_), DType::f64, StoreMode::inference);
+  const auto model = load_model(ModelFolder(model_), DType::f64, StoreMode::inference);
   EXPECT_EQ(model->parameters().master(bias).to_doubles()[0], 0.5);
   change_tensors([&](auto& tensors) { tensors[of_decoder] = Tensor::full({3}, 0.5, DType::f32); });
   EXPECT_EQ(loading_error(), in_model(": the weights do not fit the model; mismatched: "
@@ -176,7 +176,7 @@ TEST_F(WarmStart, ABiasOfTheDecoderAloneIsTheHeads) {
       tensors["cls.predictions.decoder.bias"] = tensors.at(bias);
       tensors.erase(bias);
     });
-    const auto model = load_model(model_, read_hf_config(model_), DType::f64, StoreMode::inference);
+    const auto model = load_model(ModelFolder(model_), DType::f64, StoreMode::inference);
     EXPECT_EQ(model->parameters().master(bias).to_doubles(), values) << name;
   }
 }
@@ -187,14 +187,14 @@ TEST_F(WarmStart, ACopyOfTheEmbeddingsStaysTied) {
     tensors["cls.predictions.decoder.weight"] =
         tensors.at("bert.embeddings.word_embeddings.weight");
   });
-  EXPECT_TRUE(read_model_config(model_, {}).tie_word_embeddings);
+  EXPECT_TRUE(ModelFolder(model_).config.tie_word_embeddings);
   EXPECT_EQ(start(Head::masked_lm).unused, Strings{});
 }
 
 TEST_F(WarmStart, TheNameOfARegressionsLabelDoesNotMatter) {
   take("bert_regression_relu");
   set_option("id2label", {{"0", "score"}});
-  ASSERT_EQ(read_hf_config(model_).labels, Strings{"score"});
+  ASSERT_EQ(ModelFolder(model_).config.labels, Strings{"score"});
   EXPECT_EQ(start_error([](ModelConfig& c) { c.labels = {"LABEL_0"}; }), "");
 }
 
@@ -272,11 +272,11 @@ TEST_F(WarmStart, AHeadThatIsDiscardedBlocksNothing) {
       tensors["scores.2.bias"] = Tensor::zeros({5}, DType::f32);
     });
     set_option(key, value);
-    EXPECT_NE(message_of([&] { read_hf_keys(model_); }), "");
-    const ModelConfig config = read_model_config(model_, {}, HeadUse::discarded);
-    EXPECT_EQ(config.head, Head::none);
-    load_model(model_, config, DType::f32, StoreMode::inference);
-    const ModelFolder start = open_start_folder(model_);
+    EXPECT_NE(message_of([&] { ModelFolder{model_}; }), "");
+    const ModelFolder encoder(model_, HeadUse::discarded);
+    EXPECT_EQ(encoder.config.head, Head::none);
+    load_model(encoder, DType::f32, StoreMode::inference);
+    const ModelFolder start(model_, HeadUse::replaceable);
     for (const Head head : {Head::masked_lm, Head::sequence_classification}) {
       ModelConfig run = start.config;
       run.head = head;
@@ -288,7 +288,7 @@ TEST_F(WarmStart, AHeadThatIsDiscardedBlocksNothing) {
 TEST_F(WarmStart, AHeadOfTheSameKindIsNotReplacedInSilence) {
   take("bert_regression_relu");
   set_option("problem_type", "ranking");
-  const ModelFolder start = open_start_folder(model_);
+  const ModelFolder start(model_, HeadUse::replaceable);
   ModelConfig run = start.config;
   run.head = Head::sequence_classification;
   EXPECT_EQ(message_of([&] { check_start(run, start, false); }),
@@ -301,7 +301,7 @@ TEST_F(WarmStart, AHeadOfTheSameKindIsNotReplacedInSilence) {
 TEST_F(WarmStart, AHeadOfOneLabelIsNoneOfSeveral) {
   take("bert_regression_relu");
   set_option("problem_type", "multi_label_classification");
-  const ModelFolder start = open_start_folder(model_);
+  const ModelFolder start(model_, HeadUse::replaceable);
   ModelConfig run = start.config;
   EXPECT_EQ(message_of([&] { check_start(run, start, false); }), "");
   run.multi_label = false;
@@ -319,7 +319,7 @@ TEST_F(WarmStart, TensorsOfOtherHeadsAreNamedAndLeft) {
       tensors[name] = Tensor::zeros({1, 6}, DType::f32);
   });
   EXPECT_EQ(loading_error(), "");
-  EXPECT_EQ(unread_tensors({model_, read_hf_config(model_)}),
+  EXPECT_EQ(unread_tensors(ModelFolder(model_)),
             (Strings{"classifier.weight", "optimizer.exp_avg"}));
   EXPECT_EQ(start(Head::question_answering).unused,
             (Strings{"classifier.weight", "optimizer.exp_avg"}));
@@ -329,7 +329,7 @@ TEST_F(WarmStart, AnAdapterBesideTheWeightsIsRefused) {
   take("bert_questions");
   write_bytes(model_ / "adapter_config.json", "{}");
   EXPECT_EQ(message_of([&] {
-              read_model_config(model_, {});
+              ModelFolder{model_};
             }).find(in_model(": adapter_config.json belongs to an adapter")),
             0U);
 }
