@@ -122,10 +122,12 @@ Tensor lent_tensor(const nb::object& given) {
   Array read_only;
   if (nb::try_cast(array, read_only)) return tensor_of(read_only);
   if (!nb::hasattr(given, "dtype")) throw nb::next_overload();
-  throw InputError(fmt::format(
-      "an array of {}; expected f16, f32, f64, i32, i64, u8 or bool in the machine's byte order, "
-      "as array.astype(\"f4\") has it",
-      nb::cast<std::string>(nb::str(given.attr("dtype")))));
+  const nb::object dtype = given.attr("dtype");
+  PyErr_Clear();  // NumPy's own error: DLPack has no such numbers
+  throw InputError(
+      fmt::format("an array of {}; expected f16, f32, f64, i32, i64, u8 or bool in the machine's "
+                  "byte order, as array.astype(\"f4\") has it",
+                  nb::cast<std::string>(nb::str(dtype))));
 }
 
 void bind_tensor(nb::module_& module) {

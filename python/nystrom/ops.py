@@ -1,17 +1,17 @@
 """All differentiable functions of nystrom.Tensor. NumPy arrays are constants among their inputs."""
 
-import functools
-from typing import Any
+import functools as _functools
+from typing import Any as _Any
 
 from nystrom import _core
 from nystrom._core.ops import *  # noqa: F403
 
 
-def _explained(function: Any) -> Any:
+def _explained(function: _Any) -> _Any:
     """`function`, which says of an array that cannot be a tensor why."""
 
-    @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    @_functools.wraps(function)
+    def call(*arguments: _Any, **named: _Any) -> _Any:
         try:
             return function(*arguments, **named)
         except TypeError:

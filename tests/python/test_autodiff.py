@@ -571,7 +571,7 @@ def test_an_encoder_refuses_masks_and_ids_of_another_shape():
     mask = np.ones((3, 12), np.uint8)
     mask[2, 4] = 0
     with pytest.raises(nystrom.InternalError, match="sample ids are"):
-        encoder(ids, mask, training=True, sample_ids=np.array([1]))
+        encoder(ids, mask, training=True, sample_ids=np.array([1]), step=0)
 
 
 @pytest.mark.parametrize("landmarks", [32, 64])
