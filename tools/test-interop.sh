@@ -34,7 +34,7 @@ command_test_interop() {
     esac
     case $script in
       *_onnx.py | *_drawn.py | *_sentence_*.py | *_export.py | *_exported_tokenizers.py | \
-        *_finetune.py | *_modeling.py)
+        *_finetune.py | *_modeling.py | *_modernbert.py)
         say "$script, newest" && build/interop-newest/bin/python "$script" "${short[@]}" || code=1
         ;;
     esac
