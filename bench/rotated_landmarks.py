@@ -1,14 +1,14 @@
-"""Which landmarks serve rotary positions? Errors of Nyström attention for several ways to turn them.
+"""Which landmarks serve rotary positions? Errors of attention for several ways to turn them.
 
     build/interop/bin/python bench/rotated_landmarks.py runs/mine heldout.txt
 
 `runs/mine` is a run of masked language modelling with ModernBERT's blocks (positions: rope, norm:
-pre, mlp: geglu, bias: false), exact attention in every layer and no convolution. For each length and
-number of landmarks it prints the relative error of each layer's attention against the exact one, on
-sequences of the held-out text:
+pre, mlp: geglu, bias: false), exact attention in every layer and no convolution. For each length
+and number of landmarks it prints the relative error of each layer's attention against the exact
+one, on sequences of the held-out text:
 
-    mean rotation       a segment's mean, turned by the mean of its places' rotations: nystrom's way
-    middle              a segment's mean, turned as its middle is
+    middle              a segment's mean, turned as its middle is: nystrom's way
+    mean rotation       a segment's mean, turned by the mean of its places' rotations
     mean of rotated     the mean of the segment's rotated queries or keys
     unrotated           scores of landmarks without positions
     slow alone, others unrotated / dropped   only columns whose period is above two segments turn;
@@ -74,7 +74,7 @@ def pseudo_inverse(a: Tensor) -> Tensor:
 
 def ways(model: Model, plain: dict, m: int) -> dict[str, Tensor]:
     """The output of Nyström attention in each way. plain: y [n, hidden], and q, k, v [h, n, d]
-    without positions, with their projections by name."""
+    without positions, and the names of the projections of queries and keys."""
     n, omega = plain["q"].shape[1], model.omega
     bounds = [(i * n // m, (i + 1) * n // m) for i in range(m)]
     size = torch.tensor([end - begin for begin, end in bounds])[:, None]
@@ -103,7 +103,9 @@ def ways(model: Model, plain: dict, m: int) -> dict[str, Tensor]:
         "middle": nystrom(q, k, *middles),
         "mean of rotated": nystrom(q, k, mean(q), mean(k)),
         "unrotated": nystrom(plain["q"], plain["k"], *own),
-        "slow alone, others unrotated": nystrom(*rows, *(turn(x, middle, omega * slow) for x in own)),
+        "slow alone, others unrotated": nystrom(
+            *rows, *(turn(x, middle, omega * slow) for x in own)
+        ),
         "slow alone, others dropped": nystrom(q * both, k * both, *(x * both for x in middles)),
     }
 
@@ -136,12 +138,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_grad_enabled(False)
     model = Model(options.run)
-    ids = torch.tensor(model.tokenizer.encode(options.text.read_text(), add_special_tokens=False).ids)
+    text = options.text.read_text()
+    ids = torch.tensor(model.tokenizer.encode(text, add_special_tokens=False).ids)
     for n, m in SIZES:
         parts = [part for part in ids.split(n)[: max(1, 2048 // n)] if len(part) == n]
         found = [errors(model, part, m) for part in parts]
         for way in found[0][0] if found else []:
-            layers = [sum(each[i][way] for each in found) / len(found) for i in range(len(found[0]))]
+            depth = range(len(found[0]))
+            layers = [sum(each[i][way] for each in found) / len(found) for i in depth]
             own = " ".join(f"{error:.3f}" for error in layers)
             print(f"{n} tokens, {m} landmarks, {way}: {sum(layers) / len(layers):.3f} ({own})")
 

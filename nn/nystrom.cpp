@@ -1,6 +1,5 @@
 #include "nn/nystrom.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/check.h"
@@ -27,30 +26,17 @@ NystromInputs NystromAttention::inputs_of(const AttentionInputs& in, const Var& 
 
 namespace {
 
-/// The table of rotate() for all segments of some sequences of `lengths` tokens: the means of the
-/// rotations of their places. For s places that is the rotation of their middle, times
-/// sin(sω / 2) / (s sin(ω / 2)) where a place turns by ω.
+/// The table of rotate() for the middles of all segments of some sequences of `lengths` tokens.
 Tensor angles_of_segments(const std::vector<std::int64_t>& lengths, std::int64_t segments,
                           std::int64_t width, double theta) {
-  std::vector<double> middles, sizes;
+  std::vector<double> middles;
   for (const std::int64_t length : lengths) {
     for (std::int64_t i = 0; i < segments; ++i) {
       const std::int64_t first = i * length / segments, end = (i + 1) * length / segments;
       middles.push_back(static_cast<double>(first + end - 1) / 2);
-      sizes.push_back(static_cast<double>(std::max<std::int64_t>(end - first, 1)));
     }
   }
-  Tensor table = rotary_table(middles, width, theta);
-  const std::vector<float> frequencies = rotary_frequencies(width, theta);
-  auto* number = View(table).as<double>();
-  for (const double size : sizes) {
-    for (const double frequency : frequencies) {
-      const double damping = std::sin(size * frequency / 2) / (size * std::sin(frequency / 2));
-      *number++ *= damping;
-      *number++ *= damping;
-    }
-  }
-  return table;
+  return rotary_table(middles, width, theta);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace nystrom {
 
 /// nystrom_attention() for the sequences of more than m tokens, and exact attention for the others.
 /// Segments cover the tokens of a sequence, and the first iterate is scaled by matrix: a sequence's
-/// result does not depend on padding, or on the others of its batch. With rotary positions
-/// a landmark is its segment's mean, turned by the mean of the segment's rotations.
+/// result does not depend on padding, or on the others of its batch. With rotary positions landmarks
+/// are means that are rotated at the middle of their segments.
 class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);

@@ -113,22 +113,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None, window=None) -
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-def rotated(x: Tensor, theta: float, segments: Tensor | None = None) -> Tensor:
+def rotated(x: Tensor, theta: float, places: Tensor | None = None) -> Tensor:
     """x [b, h, n, d] with columns i and i + d/2 turned by place · theta^(−2i / d) (Su et al.).
-    Places are 0 to n − 1; those of landmarks are turned by the mean of their segment's rotations,
-    for s places that of the middle times sin(sω / 2) / (s sin(ω / 2))."""
-    half, dtype, damping = x.shape[3] // 2, wide(x).dtype, 1
+    Places are 0 to n − 1, or [b or 1, 1, n]."""
+    n, half = x.shape[2], x.shape[3] // 2
     steps = torch.arange(0, half, device=x.device, dtype=torch.float32) * 2 / x.shape[3]
-    omega = 1 / theta**steps
-    if segments is None:
-        places = torch.arange(x.shape[2], device=x.device)
-    else:
-        places = segments @ torch.arange(segments.shape[2], device=x.device).to(segments.dtype)
-        places, size = places[:, None], (segments > 0).sum(2).clamp(min=1)[:, None, :, None]
-        turn = omega.to(dtype) / 2
-        damping = torch.sin(size * turn) / (size * torch.sin(turn))
-    angles = places[..., None].float() * omega
-    cosine, sine = (f(angles.to(dtype)) * damping for f in (torch.cos, torch.sin))
+    places = torch.arange(n, device=x.device) if places is None else places
+    angles = places[..., None].float() * (1 / theta**steps)
+    cosine, sine = (f(angles.to(wide(x).dtype)) for f in (torch.cos, torch.sin))
     a, b = wide(x).split(half, 3)
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], 3).to(x.dtype)
 
@@ -273,8 +265,10 @@ class NystromSelfAttention(nn.Module):
         keys, and the last attention is exact if it reads the values themselves."""
         means, layers = tokens.segments @ wide(x), (self.query, self.key, self.value)
         queries, keys, values = (self.split(wide_linear(p, means, x.dtype)) for p in layers)
-        if self.theta is not None:
-            queries, keys = (rotated(y, self.theta, tokens.segments) for y in (queries, keys))
+        if self.theta is not None:  # at the middle of their segments
+            places = torch.arange(x.shape[1], device=x.device).to(tokens.segments.dtype)
+            middle = (tokens.segments @ places)[:, None]
+            queries, keys = (rotated(y, self.theta, middle) for y in (queries, keys))
         keys = wide(keys.to(k.dtype))  # rounded once, as keys are
         queries = keys if self.options.landmark_source == "keys" else wide(queries.to(q.dtype))
         y = attend(queries, wide(k), wide(v), tokens.valid)

@@ -121,25 +121,6 @@ TEST(Nystrom, IsNotSoftmaxAttentionBeyondItsLandmarks) {
             1e-2);
 }
 
-/// Where all tokens are alike, the landmarks are the means of the rotated queries and keys.
-TEST(Nystrom, LandmarksAreTurnedByTheMeanRotationOfTheirSegments) {
-  const Block block({"1111111111111"}, DType::f64);
-  const Var hidden = Tensor(random_normal({1, 1, 12}, 3)).expand({1, 13, 12}).contiguous();
-  const double theta = 20;
-  const auto turned = [&](const Linear& by) {
-    return rotate(block.heads(by(hidden)), {}, rotary_table(13, 4, theta));
-  };
-  const Var q = turned(*block.query), k = turned(*block.key);
-  const AttentionInputs inputs{hidden, q, k, k, *block.batch, *block.query, *block.key, {}, theta};
-  const auto means = [&](const Var& x) {
-    return block.heads(segment_means(merge_heads(x), {}, block.config.attention.num_landmarks));
-  };
-  const Var expected = softmax(block.scale() * matmul(means(q), transpose(means(k), -1, -2)));
-  EXPECT_LE(
-      relative_difference(NystromAttention(block.config).landmark_matrix(inputs), expected.value()),
-      1e-5);
-}
-
 TEST(Nystrom, UpToAsManyTokensAsLandmarksEqualsSoftmaxAttention) {
   const std::vector<std::string> rows = {"1111000000000", "0000100010000", "1000000000000",
                                          "1111111111111"};  // the last row is long

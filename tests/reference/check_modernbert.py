@@ -1,5 +1,5 @@
-"""ModernBERT's heads in transformers against `nystrom forward`: outputs, losses and the gradients of
-the embeddings in float64, for windows at whose ends the texts end, with padding.
+"""ModernBERT's heads in transformers against `nystrom forward`: outputs, losses and the gradients
+of the embeddings in float64, for windows at whose ends the texts end, with padding.
 
 usage: check_modernbert.py [--program build/release/nystrom]
 
@@ -86,14 +86,16 @@ def results_of(model: torch.nn.Module, batch: dict) -> dict[str, torch.Tensor]:
     base = getattr(model, "model", model)
     base.final_norm.register_forward_hook(lambda _, __, output: last.append(output))
     output = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
-    names = [n for n in ("logits", "start_logits", "end_logits") if getattr(output, n, None) is not None]
-    results = {"last_hidden_state": last[0]} | {name: getattr(output, name) for name in names}
+    results = {"last_hidden_state": last[0]}
+    for name in ("logits", "start_logits", "end_logits"):
+        if getattr(output, name, None) is not None:
+            results[name] = getattr(output, name)
     hidden = batch["attention_mask"] == 0
-    losses = [
-        cross_entropy(results[f"{end}_logits"].masked_fill(hidden, -torch.inf), batch[f"{end}_positions"])
-        for end in ("start", "end")
-        if f"{end}_positions" in batch
-    ]
+    losses = []
+    for end in ("start", "end"):
+        if f"{end}_positions" in batch:
+            logits = results[f"{end}_logits"].masked_fill(hidden, -torch.inf)
+            losses.append(cross_entropy(logits, batch[f"{end}_positions"]))
     if "labels" in batch:
         losses = [cross_entropy(results["logits"].flatten(0, -2), batch["labels"].flatten())]
         if results["logits"].ndim == 2:
@@ -133,4 +135,5 @@ def main(arguments, check, scratch):
             if tensor.shape[:2] == valid.shape:
                 ours, tensor = ours[valid], tensor[valid]
             worst = max(worst, deviation(ours, tensor, 1e-6))
-        check(worst <= F64, f"ModernBert{head} {options or ''}: {worst:.1e} of {len(expected)} tensors")
+        told = f"ModernBert{head} {options or ''}: {worst:.1e} of {len(expected)} tensors"
+        check(worst <= F64, told)

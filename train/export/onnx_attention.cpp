@@ -103,8 +103,8 @@ class OnnxAttentionNodes {
     outside_ = padding_;
   }
 
-  /// A landmark is turned by the mean rotation of its segment, tokens floor(i·l / m) to
-  /// floor((i + 1)·l / m) − 1: for s tokens that of the middle times sin(sω / 2) / (s sin(ω / 2)).
+  /// A landmark's place is the middle of its segment: that of tokens floor(i·l / m) to
+  /// floor((i + 1)·l / m) − 1.
   void find_rotations(const OnnxTokens& tokens, const OnnxValue& place) {
     const OnnxValue places = unsqueeze(graph_.cast(place, OnnxType::f32), {1});
     everywhere_ = rotation(places, config_.rope_theta);
@@ -114,30 +114,19 @@ class OnnxAttentionNodes {
     const auto begin_of = [&](const OnnxValue& segment) {
       return graph_("Div", {graph_("Mul", {segment, tokens.count}), m});
     };
-    const OnnxValue begins = begin_of(landmark);
     const OnnxValue ends = begin_of(graph_("Add", {landmark, graph_.integer(1)}));
     const OnnxValue last = graph_("Sub", {ends, graph_.integer(1)});
-    const OnnxValue twice = graph_.cast(graph_("Add", {begins, last}), OnnxType::f32);
+    const OnnxValue twice = graph_.cast(graph_("Add", {begin_of(landmark), last}), OnnxType::f32);
     const OnnxValue middles = graph_("Mul", {twice, graph_.number(0.5)});  // [b, m]
-    const OnnxValue size = graph_("Max", {graph_("Sub", {ends, begins}), graph_.integer(1)});
-    const OnnxValue sizes = unsqueeze(graph_.cast(size, OnnxType::f32), {1, 3});
-    const OnnxValue half = graph_("Mul", {frequencies(config_.rope_theta), graph_.number(0.5)});
-    const OnnxValue damping = graph_("Div", {graph_("Sin", {graph_("Mul", {sizes, half})}),
-                                             graph_("Mul", {sizes, graph_("Sin", {half})})});
-    const Rotation middle = rotation(unsqueeze(middles, {1, 3}), config_.rope_theta);
-    middles_ = {graph_("Mul", {middle.cosine, damping}), graph_("Mul", {middle.sine, damping})};
-  }
-
-  /// Those of rotary_frequencies(), [d/2] f32.
-  OnnxValue frequencies(double theta) const {
-    const std::vector<float> numbers = rotary_frequencies(config_.head_dim(), theta);
-    return f32_weight(graph_, fmt::format("rotary_frequencies.{}", theta),
-                      Tensor::from(numbers, {std::ssize(numbers)}));
+    middles_ = rotation(unsqueeze(middles, {1, 3}), config_.rope_theta);
   }
 
   /// Of places [·, 1] f32, as rotary_table() computes it.
   Rotation rotation(const OnnxValue& places, double theta) const {
-    const OnnxValue angles = graph_("Mul", {places, frequencies(theta)});
+    const std::vector<float> frequencies = rotary_frequencies(config_.head_dim(), theta);
+    const OnnxValue weight = f32_weight(graph_, fmt::format("rotary_frequencies.{}", theta),
+                                        Tensor::from(frequencies, {std::ssize(frequencies)}));
+    const OnnxValue angles = graph_("Mul", {places, weight});
     return {graph_("Cos", {angles}), graph_("Sin", {angles})};
   }
 
