@@ -104,6 +104,8 @@ const Case command_lines[] = {
      "unknown option --set; see nystrom doctor --help"},
     {"seeds_beside_folds", "finetune run.yaml --seeds 2 --folds all",
      "--seeds excludes --folds; see nystrom finetune --help"},
+    {"batch_beside_tokens_of_a_benchmark", "bench --batch 7 --tokens 64 --length 32",
+     "--batch excludes --tokens; see nystrom bench --help"},
     {"training_options_of_a_benchmark", "bench --set training.steps=8",
      "--set training.steps=8: unknown key 'training'; expected one of model"},
     {"task_of_masks", "predict base 'the [MASK]' --set task.kind=classification",

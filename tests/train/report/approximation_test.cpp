@@ -172,6 +172,16 @@ TEST(CostStudy, RefusesAKindWithoutAttention) {
             "--kinds none: there is no attention to measure; leave it out");
 }
 
+TEST(CostStudy, RefusesTokensAndLengthsThatItWouldNotMeasure) {
+  CostStudyOptions o;
+  o.shortest = 16, o.longest = 40;
+  EXPECT_EQ(input_error([&] { study_cost(o); }),
+            "--longest 40: --shortest 16 doubled leads to 32 and 64; give one of them");
+  o.longest = 32, o.tokens = 48;
+  EXPECT_EQ(input_error([&] { study_cost(o); }),
+            "--tokens 48 is no multiple of the length 32; give 32");
+}
+
 /// Two lengths are too few for an exponent.
 TEST(CostStudy, FitsNothingToTooFewLengths) {
   CostStudyOptions o;
