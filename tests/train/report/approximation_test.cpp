@@ -278,6 +278,36 @@ TEST_F(ApproximationModelTest, TakesIsolatedSequencesAlone) {
   EXPECT_EQ(result(lines + "isolated"), result(lines + "alone"));
 }
 
+/// The first layer has the same queries and keys under both semantics, and padding under one.
+TEST_F(ApproximationModelTest, CountsNoPadding) {
+  write_lines(folder_ / "text.txt", {"the sea was calm"});
+  ModelConfig config = tiny_masked_lm();
+  config.attention.semantics = Semantics::transformers;
+  write_bytes(folder_ / "model" / "config.json", hf_config_text(config));
+  const std::string lines = "--sequences 1 --set data.documents=lines";
+  const auto padded = result(lines),
+             plain = result(lines + " --set model.attention.semantics=nystrom");
+  for (const char* figure : {"entropy", "effective_rank"})
+    for (std::size_t head = 0; head < 2; ++head)
+      EXPECT_NEAR(padded["heads"][head][figure].get<double>(),
+                  plain["heads"][head][figure].get<double>(), 1e-9)
+          << figure;
+  for (std::size_t row = 0; row < plain["errors"].size(); ++row) {
+    const auto &of_plain = plain["errors"][row], &of_padded = padded["errors"][row];
+    if (of_plain["group"] == "model" || of_plain["layer"] != 0) continue;
+    EXPECT_NEAR(of_padded["out_error"].get<double>(), of_plain["out_error"].get<double>(), 1e-9)
+        << of_plain["setting"];
+  }
+}
+
+TEST_F(ApproximationModelTest, OfOneSequenceKnowsNoStandardError) {
+  write_lines(folder_ / "text.txt", {tiny_lines(1, 7)});
+  const auto found = result("--sequences 1 --set data.documents=lines");
+  EXPECT_TRUE(variant(found, "model", "nystrom").at("standard_error").is_null());
+  expect_says(found.at("verdict").at(1).get<std::string>(),
+              "; the standard error of one sequence is unknown: give more text");
+}
+
 TEST_F(ApproximationModelTest, LeavesOutWhatRotaryPositionsExclude) {
   ModelConfig config = tiny_masked_lm();
   config.hidden_size = 8;
