@@ -275,6 +275,8 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config,
   require_input(
       options.speed.empty() || options.bandwidth || fit.devices == 1,
       "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  require_input(!options.bandwidth || options.devices,
+                "--bandwidth is between several devices; give their number by --gpus");
   require_input(!options.bandwidth || (*options.bandwidth > 0 && std::isfinite(*options.bandwidth)),
                 "--bandwidth {}: expected a number greater than 0", options.bandwidth.value_or(0));
   std::optional<double> speed;

@@ -101,6 +101,8 @@ TEST_F(CheckTest, TellsWhetherTheRunFits) {
   expect_refused(
       "check run.yaml --gpus 2 --speed 1G",
       "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  expect_refused("check run.yaml --bandwidth 10",
+                 "--bandwidth is between several devices; give their number by --gpus");
   expect_refused("check run.yaml --gpus 5",
                  "run.yaml: training.batch_size 4 leaves some of 5 processes without a sequence; "
                  "raise it, or start fewer");

@@ -270,6 +270,9 @@ const Bad tasks[] = {
     {"AColumnOfLabelsAndText", "task: {kind: classification, columns: {labels: [a, text]}}",
      "run.yaml:1:40: task.columns.text and task.columns.labels are both 'text'; each needs a "
      "column of its own"},
+    {"StrideOfOneWindow", "task: {kind: classification, stride: 8}",
+     "run.yaml:1:30: task.stride is what windows share, and with task.windows first there is one; "
+     "set task.windows to mean or max, or leave the stride out"},
     {"NoAnswerElsewhere", "task: {kind: choice, no_answer: true, columns: {choices: [a, b]}}",
      "run.yaml:1:22: task.no_answer is for tasks of kind questions; this one is of kind choice"},
 };
