@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/bags.h"
 #include "nn/model.h"
@@ -485,6 +486,13 @@ void print(const CheckReport& report) {
   for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i)
     fmt::print("  from step {}: {} sequences of at most {} tokens\n", stages[i].begin + 1,
                stages[i].sequences, stages[i].length);
+  const auto& masks = report.config.masking.probability.points;  // straight lines between them
+  for (std::size_t i = 0; masks.size() > 1 && i < masks.size(); ++i) {
+    const auto& [step, share] = masks[i];
+    const auto begin = number_of<std::int64_t>(step);
+    fmt::print("  {}: {:.4g} % masked\n",
+               begin ? fmt::format("at step {}", *begin + 1) : "at the end", 100 * share);
+  }
   if (report.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *report.sequences,
                report.passes);
