@@ -192,8 +192,8 @@ void check_schedule(const char* option, const StepSchedule& schedule, const char
                     last));
   if (total && steps.back().first >= *total)
     add(
-        fmt::format("reaches {} after {} steps, but training.steps is {}; begin earlier, or leave "
-                    "this number out",
+        fmt::format("reaches {} after {} steps, but training.steps is {}; begin earlier, or give "
+                    "more steps",
                     steps.back().second, steps.back().first, *total));
 }
 

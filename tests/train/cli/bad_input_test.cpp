@@ -366,7 +366,7 @@ const Case configurations[] = {
      "data.length_schedule 0: 12 does not divide data.sequence_length 32"},
     {"lengths_after_the_end", PRETRAIN "'data.length_schedule={0: 16, 2: 32}'",
      "data.length_schedule reaches 32 after 2 "
-     "steps, but training.steps is 2; begin earlier, or leave this number out"},
+     "steps, but training.steps is 2; begin earlier, or give more steps"},
     {"batches_that_do_not_divide",
      PRETRAIN "training.batch_size=8 --set 'training.batch_schedule={0: 3, 1: 8}'",
      "training.batch_schedule 0: 3 does not divide training.batch_size 8"},
