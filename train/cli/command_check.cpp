@@ -15,6 +15,7 @@
 #include "train/cli/commands.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"
+#include "train/loop/trained_model.h"
 #include "train/loop/trainer.h"
 #include "train/objectives/corpus_statistics.h"
 #include "train/objectives/embedding_objective.h"
@@ -238,6 +239,8 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   report.config = spec.options;
   report.teacher = spec.teacher_shape();
   report.warnings = shared_file_warnings(report.config);
+  if (const std::string changed = changed_computation(spec); !changed.empty())
+    report.warnings.push_back("model.from: " + changed);
   const bool features = reads_features(report.config), task = has_task(report.config);
   if (!task && !features)
     read_corpus(report, spec, options.data, log);
