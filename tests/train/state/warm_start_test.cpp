@@ -370,7 +370,7 @@ TEST_F(WarmStart, OptionsThatDoNotFitTheFolderAreRefused) {
               c.attention.conv_kernel_size = 33;
             }),
             "model.attention.conv_kernel_size is 33, but " + model_.string() +
-                " has no convolution; nystrom convert makes a folder with one");
+                " has no convolution; nystrom convert --conv 33 makes a folder with one");
 }
 
 TEST_F(WarmStart, AnotherLengthIsRefused) {
