@@ -270,6 +270,11 @@ const Bad tasks[] = {
     {"AColumnOfLabelsAndText", "task: {kind: classification, columns: {labels: [a, text]}}",
      "run.yaml:1:40: task.columns.text and task.columns.labels are both 'text'; each needs a "
      "column of its own"},
+    {"LongerThanARotaryModel",
+     "model: {positions: rope, max_position_embeddings: 512}\ndata: {sequence_length: 2000}\ntask: "
+     "{kind: classification}",
+     "run.yaml:2:8: data.sequence_length 2000 exceeds model.max_position_embeddings 512; shorten "
+     "the sequences or raise the latter, of a trained model by nystrom extend"},
     {"StrideOfOneWindow", "task: {kind: classification, stride: 8}",
      "run.yaml:1:30: task.stride is what windows share, and with task.windows first there is one; "
      "set task.windows to mean or max, or leave the stride out"},
