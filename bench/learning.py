@@ -69,6 +69,14 @@ VARIANTS = {
     "together, modern": TOGETHER | EXACT | GEGLU | {"model.positions": "rope", "model.bias": False},
 }
 SHARED = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
+# A loss compares models on one text, cut and masked in one way, whatever their training has.
+JUDGED = {
+    "data.sequence_length": 128,
+    "data.documents": "files",
+    "data.packing": "alone",
+    "masking.probability": 0.15,
+    "masking.whole_word": False,
+}
 OTHER_LOSS = ("4,000 pieces", "16,000 pieces", "replaced tokens", "replaced tokens, 2e-3")
 
 
@@ -126,7 +134,7 @@ def train(options, steps, variant, seed):
     line = {"steps": steps}
     if variant not in OTHER_LOSS:
         held_out = options.data / "corpus_novels/novels_valid.txt"
-        sets = ("--set", "masking.probability=0.15", "--set", "masking.whole_word=false")
+        sets = [f"--set={k}={json.dumps(v)}" for k, v in JUDGED.items()]
         found = evaluated("--text", held_out, *sets)
         line |= {"loss": found["loss"], "accuracy": found["accuracy"]}
     line["blimp"] = evaluated("--minimal-pairs", options.pairs)["accuracy"]

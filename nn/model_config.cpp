@@ -197,7 +197,10 @@ void check_rotation(const ModelConfig& c, Problems& found) {
                 "choose nystrom or softmax",
                 name);
   });
-  if (c.local_rope_theta && !c.has_window(AttentionKind::softmax))
+  if (c.local_rope_theta && !c.has_window(AttentionKind::softmax) &&
+      std::ranges::all_of(c.attention.window_layers, [](const std::string& text) {
+        return parse_layer_range(text).has_value();
+      }))
     add_problem(found, {"local_rope_theta", "attention.window"},
                 "local_rope_theta is of layers of kind softmax with a window, of which there are "
                 "none; set attention.window, and their kind in attention.layers, or leave it out");

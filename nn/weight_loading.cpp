@@ -36,6 +36,7 @@ void check_weights(const ParameterStore& store, const WeightSource& source,
   std::vector<std::string> missing, unexpected, mismatched;
   std::map<std::string_view, const Shape*> held;
   for (const auto& entry : source.entries) held.emplace(entry.name, &entry.shape);
+  std::set<std::string> absent;
   std::set<std::string_view> known;
   bool changes_results = false;
   for (const Parameter& parameter : store.parameters()) {
@@ -43,7 +44,9 @@ void check_weights(const ParameterStore& store, const WeightSource& source,
     known.insert(parameter.name());
     const auto found = held.find(parameter.name());
     if (found == held.end()) {
-      missing.push_back(source.shown(parameter.name()));
+      // One tensor of a file may hold several parameters.
+      const auto [name, is_new] = absent.insert(source.shown(parameter.name()));
+      if (is_new) missing.push_back(*name);
     } else if (*found->second != parameter.shape()) {
       mismatched.push_back(fmt::format("{} is {}, expected {}", source.shown(parameter.name()),
                                        *found->second, parameter.shape()));

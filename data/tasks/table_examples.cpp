@@ -190,6 +190,7 @@ class TableExamples {
     if (given.pair && !names.pair) places.absent.push_back(want(*given.pair, false));
     if (given.label && !names.label) places.absent.push_back(want(*given.label, false));
     name_options(names, places.wanted);
+    if (task_.fills_masks) places.wanted[*places.text].option = "data.text_column";
     return places;
   }
 
@@ -413,8 +414,8 @@ std::string table_form(const TaskConfig& task, const std::string& line) {
     if (cells.size() > 1 && std::ranges::find(cells, *named_columns(task).text) != cells.end())
       return fmt::format(
           "looks like a table, and each line is read as a text with all its columns; end its name "
-          "in .{0}, or set task.format to {0}",
-          format);
+          "in .{}{}",
+          format, task.fills_masks ? "" : fmt::format(", or set task.format to {}", format));
   }
   return "";
 }
@@ -439,7 +440,9 @@ void read_lines(const TaskConfig& task, const std::filesystem::path& file, Examp
   constexpr const char* tags = "; for lines of a word and its tag set task.format to conll";
   const auto name = std::make_shared<const std::string>(printable_path(file));
   RowLines rows(file, empty_lines(task, Labelled::optional), is_blank,
-                words ? tags : "; --document is for files of one text");
+                words              ? tags
+                : task.fills_masks ? "; remove it"
+                                   : "; --document is for files of one text");
   std::string first_form;  // what the first line looks like in place of a text
   bool tagged = words;     // whether all lines look so
   sink.take_all([&]() -> std::optional<Example> {
@@ -457,7 +460,7 @@ void read_lines(const TaskConfig& task, const std::filesystem::path& file, Examp
     if (words) example.words = words_of(example.text, word_cut_of(task), example.place());
     return example;
   });
-  if (tagged) first_form = fmt::format("each line is read as a text{}", tags);
+  if (tagged && !task.fills_masks) first_form = fmt::format("each line is read as a text{}", tags);
   if (!first_form.empty()) sink.notes.push_back(*name + ": " + first_form);
 }
 

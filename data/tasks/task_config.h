@@ -179,6 +179,8 @@ struct TaskConfig {
   double no_answer_threshold = 0;
   /// Whether the model learned bags, as its export says. No option: task.train tells a run.
   std::optional<bool> learned_bags;
+  /// No option: the texts are read for a masked language model, which has data.text_column alone.
+  bool fills_masks = false;
   bool operator==(const TaskConfig&) const = default;
 };
 

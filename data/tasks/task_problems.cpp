@@ -257,6 +257,10 @@ Problems problems(const TaskConfig& given) {
     add(found, {"stride", "kind"},
         "task.stride is what windows share, and a task of kind {} has none; leave it out",
         enum_name(kind));
+  else if (given.stride && kind != TaskKind::questions && !windows)
+    add(found, {"stride", "windows"},
+        "task.stride is what windows share, and with task.windows first there is one; set "
+        "task.windows to mean or max, or leave the stride out");
   const TaskConfig plain;
   require_kind(task, TaskKind::tokens, "word_cut", task.word_cut.has_value(), found);
   for (const auto& [option, is_given] :

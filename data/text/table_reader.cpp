@@ -133,10 +133,13 @@ class TextRows : public TableReader {
 
   /// The remedy where the header has not this column.
   std::string hint(const WantedColumn& column) const {
+    const bool task = column.option.starts_with("task.");
     if (names_.size() == 1 && separator_ == '\t' && names_[0].find(',') != std::string::npos)
-      return "; if commas separate them, set task.format to csv";
+      return fmt::format("; if commas separate them, {}csv",
+                         task ? "set task.format to " : "let its name end in .");
     if (names_.size() == 1 && separator_ == ',' && names_[0].find('\t') != std::string::npos)
-      return "; if tabs separate them, set task.format to tsv";
+      return fmt::format("; if tabs separate them, {}tsv",
+                         task ? "set task.format to " : "let its name end in .");
     return naming_hint(column);
   }
 

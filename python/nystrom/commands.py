@@ -47,6 +47,8 @@ def evaluate(
     classify: Any = None,
     test: Any = None,
     minimal_pairs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    good: str | None = None,
+    bad: str | None = None,
     text: str | None = None,
     label: str | Sequence[str] | None = None,
     pair: str | None = None,
@@ -66,7 +68,7 @@ def evaluate(
     In place of `data`, vectors are measured: by `pairs` of texts with a score of their similarity,
     by `retrieval` from a folder in BEIR's form (`split` of its qrels), or by a logistic regression
     that learns `classify` and is measured on `test`. A masked language model is asked by the files
-    `minimal_pairs`, with the columns sentence_good and sentence_bad.
+    `minimal_pairs`, with the keys sentence_good and sentence_bad, or `good` and `bad`.
 
     `text`, `label` and `pair` name columns. Sections, such as task={"bad_rows": "skip"}, override
     options; those of the section data come one by one: **{"data.documents": "lines"}.
@@ -93,6 +95,7 @@ def evaluate(
     options = overrides(sections)
     with _opened(model) as (path, flags, given_data):
         flags |= {"batch": batch_size, "dimensions": dimensions, "split": split, "quiet": quiet}
+        flags |= {"good": good, "bad": bad}
         if names[0] in ("retrieval", "minimal_pairs"):
             if (text, label, pair) != (None, None, None):
                 raise InputError(

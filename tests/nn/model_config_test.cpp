@@ -107,6 +107,10 @@ const Case unbuildable[] = {
     {"WindowInNoLayer", [](C& c) { make_modern(c), c.attention.window_layers = {"11-12"}; },
      "attention.window_layers '11-12' exceeds num_hidden_layers 12, whose layers count from 0; "
      "lower it"},
+    {"WindowLayersThatAreNone",
+     [](C& c) { make_modern(c), c.local_rope_theta = 5, c.attention.window_layers = {"5-2"}; },
+     "attention.window_layers '5-2' names no layers; expected a layer or a range, such as 11 or "
+     "0-3"},
     {"WindowInALayerOfAnotherKind",
      [](C& c) {
        c.attention.layers = {{"0-3", AttentionKind::softmax}, {"4", AttentionKind::linear}};

@@ -102,6 +102,10 @@ def test_a_masked_language_model_is_asked_by_minimal_pairs(model, tmp_path):
     one = nystrom.evaluate(model, minimal_pairs=files[0])
     assert (one["pairs"], one["accuracy"], one["ties"]) == (1, 0, 1)
     assert nystrom.evaluate(model, minimal_pairs=files)["pairs"] == 2
+    files[0].write_text(json.dumps({"yes": CORPUS[0], "no": CORPUS[0]}))
+    assert nystrom.evaluate(model, minimal_pairs=files[0], good="yes", bad="no") == one
+    with pytest.raises(nystrom.InputError, match="minimal_pairs"):
+        nystrom.evaluate(model, CORPUS, good="yes")
 
 
 def test_changed_weights_are_evaluated(trained):

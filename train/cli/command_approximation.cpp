@@ -184,6 +184,7 @@ Command add_cost(CLI::App& parent) {
   add_number(*command, "--batch", study.batch, "sequences", 1, 4096);
   add_number(*command, "--tokens", study.tokens,
              "tokens of a measurement, in place of --batch; 0: --batch", 0, std::int64_t{1} << 31);
+  command->get_option("--tokens")->excludes("--batch");
   add_number(*command, "--heads", study.heads, "heads", 1, 4096);
   add_number(*command, "--head-dim", study.head_dim, "width of a head", 1, 4096);
   add_number(*command, "--landmarks", study.attention.num_landmarks, "landmarks of nystrom", 1,

@@ -125,6 +125,7 @@ Command add_bench_command(CLI::App& app) {
       ->capture_default_str();
   add_number(*command, "--batch", b.batch, "sequences of a step");
   add_number(*command, "--tokens", options->tokens, "tokens of a step, in place of --batch", 0);
+  command->get_option("--tokens")->excludes("--batch");
   add_number(*command, "--vocab", b.vocab, "vocabulary", 5);
   add_number(*command, "--conv", b.conv, "taps of the convolution skip, odd; 0: none", 0);
   add_number(*command, "--warmup", b.warmup, "untimed steps before the timed ones", 0);

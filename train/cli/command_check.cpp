@@ -8,12 +8,14 @@
 #include <sstream>
 
 #include "core/base/printable.h"
+#include "core/base/words.h"
 #include "core/check.h"
 #include "data/tasks/bags.h"
 #include "nn/model.h"
 #include "train/cli/commands.h"
 #include "train/config/validation.h"
 #include "train/loop/run_memory.h"
+#include "train/loop/trained_model.h"
 #include "train/loop/trainer.h"
 #include "train/objectives/corpus_statistics.h"
 #include "train/objectives/embedding_objective.h"
@@ -237,6 +239,8 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   report.config = spec.options;
   report.teacher = spec.teacher_shape();
   report.warnings = shared_file_warnings(report.config);
+  if (const std::string changed = changed_computation(spec); !changed.empty())
+    report.warnings.push_back("model.from: " + changed);
   const bool features = reads_features(report.config), task = has_task(report.config);
   if (!task && !features)
     read_corpus(report, spec, options.data, log);
@@ -275,6 +279,8 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config,
   require_input(
       options.speed.empty() || options.bandwidth || fit.devices == 1,
       "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  require_input(!options.bandwidth || options.devices,
+                "--bandwidth is between several devices; give their number by --gpus");
   require_input(!options.bandwidth || (*options.bandwidth > 0 && std::isfinite(*options.bandwidth)),
                 "--bandwidth {}: expected a number greater than 0", options.bandwidth.value_or(0));
   std::optional<double> speed;
@@ -483,6 +489,13 @@ void print(const CheckReport& report) {
   for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i)
     fmt::print("  from step {}: {} sequences of at most {} tokens\n", stages[i].begin + 1,
                stages[i].sequences, stages[i].length);
+  const auto& masks = report.config.masking.probability.points;  // straight lines between them
+  for (std::size_t i = 0; masks.size() > 1 && i < masks.size(); ++i) {
+    const auto& [step, share] = masks[i];
+    const auto begin = number_of<std::int64_t>(step);
+    fmt::print("  {}: {:.4g} % masked\n",
+               begin ? fmt::format("at step {}", *begin + 1) : "at the end", 100 * share);
+  }
   if (report.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *report.sequences,
                report.passes);

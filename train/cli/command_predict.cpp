@@ -192,6 +192,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder,
   });
   TaskConfig texts;
   texts.kind = TaskKind::classification;
+  texts.fills_masks = true;
   texts.columns.text = settings_of(folder, std::nullopt, overrides).data.text_column;
   texts = resolve_task(texts);
   for (const std::string& text : options.arguments.texts) {

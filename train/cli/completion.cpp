@@ -96,6 +96,7 @@ std::vector<std::string> candidates(const CLI::App& app, const std::vector<std::
   const bool value = option && option->get_items_expected_max() > 0;
   std::vector<std::string> found =
       value ? values_of(*option, name) : words_of(*command, current.starts_with('-'));
+  std::erase(found, "");  // of an option with free values
   for (std::string& word : found) word.insert(0, value ? assigned : "");
   std::erase_if(found, [&](const std::string& word) { return !word.starts_with(current); });
   return found;

@@ -1,5 +1,7 @@
 #include "train/cli/embedding_settings.h"
 
+#include <set>
+
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/config/config_io.h"
@@ -63,15 +65,16 @@ VectorModel open_vector_model(const std::string& model, const std::vector<std::s
   config.model.attention.semantics = Semantics::nystrom;
   config.data.sequence_length = trained_length(folder);
   config.task.kind = kind;
+  const std::set<std::string> named = options_in(split.run);
+  require_input(!named.contains("task.windows") && !named.contains("task.stride"),
+                "--set task.windows, task.stride: the vector of a long text is the mean over "
+                "windows; leave them out");
   config = override_config(config, "default settings", split.run);
   if (!config.task.columns.text && !config.task.recipe)
     config.task.columns.text = config.data.text_column;
   require_input(config.task.kind == kind || config.task.recipe,
                 "--set task.kind={}: vectors are made of single texts; leave it out",
                 config.task.kind ? enum_name(*config.task.kind) : "null");
-  require_input(config.task.windows == TaskConfig().windows && !config.task.stride,
-                "--set task.windows, task.stride: the vector of a long text is the mean over "
-                "windows; leave them out");
   result.task = resolve_task(config.task);
   result.sequence_length = config.data.sequence_length;
   result.tokenizer = require_tokenizer_of(folder);

@@ -89,7 +89,7 @@ void require_schedules_within_run(const RunConfig& config, std::int64_t samples)
     const auto [begin, number] = steps_of(schedule, 0).back();
     require_input(begin < steps,
                   "{} reaches {} after {} steps, but training.epochs {} make {} of {} samples; "
-                  "begin earlier, or leave this number out",
+                  "begin earlier, or give more epochs",
                   option, number, begin, config.training.epochs.value_or(1), steps, samples);
   };
   require_begun("data.length_schedule", config.data.length_schedule);

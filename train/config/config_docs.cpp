@@ -161,16 +161,20 @@ std::vector<std::string> paths_called(std::string_view key) {
 
 // ---- JSON Schema --------------------------------------------------------------------------------
 
+/// The types of a text: the number of a column is its name.
+Json text_types() { return {"string", "number", "boolean"}; }
+
 /// The schema of one value, or of each item of a list.
 Json schema_of_value(const OptionDoc& option) {
   using Kind = OptionDoc::Kind;
   const Range& range = option.range;
-  const char* type = option.kind == Kind::boolean  ? "boolean"
-                     : option.kind == Kind::whole  ? "integer"
-                     : option.kind == Kind::number ? "number"
-                                                   : "string";
-  Json schema = {{"type", type}};
-  if (option.optional) schema["type"] = {type, "null"};
+  Json types = option.kind == Kind::boolean  ? Json{"boolean"}
+               : option.kind == Kind::whole  ? Json{"integer"}
+               : option.kind == Kind::number ? Json{"number"}
+               : option.kind == Kind::text   ? text_types()
+                                             : Json{"string"};
+  if (option.optional) types.push_back("null");
+  Json schema = {{"type", types.size() == 1 ? types[0] : types}};
   if (!option.words.empty()) schema["enum"] = option.words;
   if (!option.words.empty() && option.optional) schema["enum"].push_back(nullptr);
   // Whole bounds are written without a fraction because editors show them.
@@ -190,11 +194,10 @@ Json mapping_to(const OptionDoc& option) {
 }
 
 /// A list of texts, or of what one text may stand for: it may stand for the list too.
-Json text_or(Json list) { return {{"anyOf", {{{"type", "string"}}, std::move(list)}}}; }
+Json text_or(Json list) { return {{"anyOf", {{{"type", text_types()}}, std::move(list)}}}; }
 
 Json list_of(const OptionDoc& option, Json item) {
-  const bool text =
-      option.or_text || (item.value("type", Json()) == "string" && option.words.empty());
+  const bool text = option.or_text || option.kind == OptionDoc::Kind::text;
   Json list = {{"type", "array"}, {"items", std::move(item)}};
   return text ? text_or(std::move(list)) : list;
 }

@@ -44,16 +44,14 @@ bool loses_part(std::string_view value) {
   if (value.empty() || is_mark(value) || std::string_view("\"'[{").find(value[0]) != value.npos)
     return false;
   constexpr std::string_view blanks = " \t";
-  // A comment, a directive, the begin or end of a document, or an empty tag.
-  for (const std::string_view mark : {"---", "...", "!"})
+  // A comment, a directive, a tag, or the begin or end of a document.
+  for (const std::string_view mark : {"---", "..."})
     if (value.starts_with(mark) &&
         (value.size() == mark.size() || blanks.find(value[mark.size()]) != blanks.npos))
       return true;
-  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf", block_headers = "|>";
-  if (value.starts_with(byte_order_mark) || block_headers.find(value[0]) != block_headers.npos)
-    return true;
-  if (value[0] == '#' || value[0] == '%' || blanks.find(value.front()) != blanks.npos ||
-      blanks.find(value.back()) != blanks.npos)
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf", headers = "|>#%!";
+  if (value.starts_with(byte_order_mark) || headers.find(value[0]) != headers.npos) return true;
+  if (blanks.find(value.front()) != blanks.npos || blanks.find(value.back()) != blanks.npos)
     return true;
   return value.find_first_of("\n\r") != value.npos || value.find(" #") != value.npos ||
          value.find("\t#") != value.npos;

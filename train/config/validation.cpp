@@ -79,8 +79,11 @@ void check_data(const RunConfig& config, Problems& found) {
       config.data.sequence_length > config.model.max_position_embeddings)
     add_problem(found, {"data.sequence_length", "model.max_position_embeddings"},
                 "data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the "
-                "sequences or enlarge the model's position table",
-                config.data.sequence_length, config.model.max_position_embeddings);
+                "sequences or {}",
+                config.data.sequence_length, config.model.max_position_embeddings,
+                config.model.has_position_table()
+                    ? "enlarge the model's position table"
+                    : "raise the latter, of a trained model by nystrom extend");
   if (!config.data.validation.empty() && config.data.validation_fraction)
     add_conflict(found, "data.validation_fraction", "data.validation", "give one of them");
   std::ranges::move(source_problems(config.data.train, config.data.validation),
@@ -192,8 +195,8 @@ void check_schedule(const char* option, const StepSchedule& schedule, const char
                     last));
   if (total && steps.back().first >= *total)
     add(
-        fmt::format("reaches {} after {} steps, but training.steps is {}; begin earlier, or leave "
-                    "this number out",
+        fmt::format("reaches {} after {} steps, but training.steps is {}; begin earlier, or give "
+                    "more steps",
                     steps.back().second, steps.back().first, *total));
 }
 

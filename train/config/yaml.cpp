@@ -31,8 +31,14 @@ YamlMark from_yaml_cpp(const YAML::Mark& mark, std::size_t source = 0) {
 /// outermost first.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::size_t source) : source_(source) { root_.mark = {source}; }
-  YamlNode take_root() { return std::move(root_); }
+  TreeBuilder(std::string_view text, std::size_t source) : text_(text), source_(source) {
+    root_.mark = {source};
+  }
+  /// The tree. Throws a YamlError for a key that no colon follows.
+  YamlNode take_root() {
+    if (lone_key_) throw YamlError(*lone_key_);
+    return std::move(root_);
+  }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0)
@@ -42,6 +48,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    if (!open_.empty() && open_.back().key_read && !lone_key_) find_lone_key(open_.back(), mark);
     add(make_node(mark, YamlNode::Kind::null));
   }
 
@@ -61,6 +68,7 @@ class TreeBuilder final : public YAML::EventHandler {
     node.text = text;
     node.quoted = tag == "!";
     add(std::move(node));
+    if (!open_.empty() && open_.back().key_read) open_.back().key_begin = mark.pos;
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -79,7 +87,28 @@ class TreeBuilder final : public YAML::EventHandler {
   struct Open {
     YamlNode node;
     bool key_read = false;  // the last entry of a mapping has no value yet
+    int key_begin = 0;      // its place in the text
   };
+
+  /// Notes the last key of `parent` if no colon stands behind it, though a null begins at `mark`:
+  /// in a block the key itself has this mark, and in braces the , or } behind it. yaml-cpp may
+  /// still find an error.
+  void find_lone_key(const Open& parent, const YAML::Mark& mark) {
+    const auto key = static_cast<std::size_t>(parent.key_begin);
+    const auto end = static_cast<std::size_t>(mark.pos);
+    const std::string_view behind = text_.substr(key, end - key);
+    const bool in_braces = end < text_.size() && (text_[end] == ',' || text_[end] == '}');
+    const bool comment = behind.find('#') != behind.npos;
+    if (end != key && (!in_braces || comment || behind[behind.find_last_not_of(" \t\r\n")] == ':'))
+      return;
+    const YamlEntry& entry = parent.node.entries.back();
+    const bool joined = entry.key.find(':') != std::string::npos;
+    lone_key_.emplace(entry.mark,
+                      quote_for_message(entry.key) +
+                          (joined      ? " has no blank behind its colon; write 'key: value'"
+                           : in_braces ? " has no colon and no value; write 'key: value'"
+                                       : " has no colon and no value; is the file cut off?"));
+  }
 
   YamlNode make_node(const YAML::Mark& mark, YamlNode::Kind kind) const {
     return {.kind = kind, .mark = from_yaml_cpp(mark, source_), .entries = {}};
@@ -125,9 +154,11 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
+  std::string_view text_;
   std::size_t source_;
   YamlNode root_;  // null without any event
   std::vector<Open> open_;
+  std::optional<YamlError> lone_key_;
   int documents_ = 0;
 };
 
@@ -224,10 +255,12 @@ YamlNode parse_yaml(std::string_view text, std::size_t source) {
     throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
   check_letters(text);
   check_directives(text);
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
   // yaml-cpp takes the end of a line at the end of the text for the quote that is missing.
   const std::size_t last = text.find_last_not_of(" \n\r");
-  std::istringstream stream{std::string(text.substr(0, last == text.npos ? 0 : last + 1))};
-  TreeBuilder builder(source);
+  text = text.substr(0, last == text.npos ? 0 : last + 1);
+  std::istringstream stream{std::string(text)};
+  TreeBuilder builder(text, source);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
@@ -235,10 +268,14 @@ YamlNode parse_yaml(std::string_view text, std::size_t source) {
   } catch (const YAML::Exception& error) {
     if (const auto tab = tab_in_indentation(text))
       throw YamlError(*tab, "not valid YAML: a tab indents the line; use spaces");
-    const bool alias = error.msg.find("anchor") != std::string::npos;
-    throw YamlError(from_yaml_cpp(error.mark),
-                    "not valid YAML: " + error.msg +
-                        (alias ? "; quote patterns that begin with *, as in '**/*.txt'" : ""));
+    const auto told = [&](const char* word) { return error.msg.find(word) != std::string::npos; };
+    throw YamlError(
+        from_yaml_cpp(error.mark),
+        "not valid YAML: " + error.msg +
+            (told("anchor") ? "; quote patterns that begin with *, as in '**/*.txt'"
+             : told("invalid unicode")
+                 ? "; write the character itself, as json.dumps(…, ensure_ascii=False) does"
+                 : ""));
   }
   return builder.take_root();
 }

@@ -92,13 +92,23 @@ void set_layers(ModelConfig& config, const ConvertOptions& options) {
       config.attention.layers.emplace_back(std::to_string(layer), AttentionKind::softmax);
   }
   require_none("--keep-exact " + printable(options.keep_exact, 40), layer_problems(config));
-  require_input(config.has_kind(AttentionKind::nystrom),
+  for (const auto& [layers, kind] : exact_layers(options.keep_exact)) {
+    const LayerRange range = *parse_layer_range(layers);
+    bool converted = false;
+    for (std::int64_t layer = range.first; layer <= range.last; ++layer)
+      converted |= !exact.has_window(layer);
+    require_input(converted,
+                  "--keep-exact {}: layers with a window are not converted; leave it out", layers);
+  }
+  const bool adds_convolution = options.conv && !config.attention.conv_kernel_size;
+  require_input(config.has_kind(AttentionKind::nystrom) || adds_convolution,
                 "{}no layer that sees all tokens is left to convert{}",
                 options.keep_exact.empty()
                     ? ""
                     : fmt::format("--keep-exact {}: ", printable(options.keep_exact, 40)),
                 options.keep_exact.empty() ? ": each has a window, and takes long texts as it is"
-                                           : "; leave one out, or use nystrom extend");
+                                           : "; leave one out, give --conv for a convolution "
+                                             "alone, or use nystrom extend");
 }
 
 void set_convolution(ModelConfig& config, const ConvertOptions& options, const std::string& where) {

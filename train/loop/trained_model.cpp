@@ -13,14 +13,11 @@ namespace nystrom {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-/// The options of the encoder, but for dropout, with which it computes something else than the
-/// folder did: "model.num_attention_heads (2, now 4)".
-std::vector<std::string> changed_computation(const ModelConfig& before, const ModelConfig& now) {
+std::string changed_computation(const RunSpec& spec) {
+  if (!spec.start) return "";
   RunConfig old, run;
-  old.model = before;
-  run.model = now;
+  old.model = spec.start->config;
+  run.model = spec.options.model;
   std::vector<std::string> changed = changed_options(old, run);
   std::erase_if(changed, [](const std::string& option) {
     const auto begins = [&](const char* key) {
@@ -30,10 +27,10 @@ std::vector<std::string> changed_computation(const ModelConfig& before, const Mo
            !begins("norm") && !begins("layer_norm_eps") && !begins("position") &&
            !begins("rope_theta") && !begins("local_rope_theta") && !begins("mlp");
   });
-  return changed;
+  return changed.empty() ? ""
+                         : fmt::format("its weights were trained with other options: {}",
+                                       fmt::join(changed, ", "));
 }
-
-}  // namespace
 
 TrainedModel::TrainedModel(const RunSpec& spec, std::vector<int> micro_batch_ranks, Device device,
                            Communicator& communicator)
@@ -71,10 +68,8 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
     const StartWeights weights =
         initialise_from(model_, *spec_.start, seed, config.start.fresh_head);
     log.say(weights.summary(spec_.start->path));
-    if (const auto changed = changed_computation(spec_.start->config, config.model);
-        !changed.empty())
-      log.say(fmt::format("note: its weights were trained with other options: {}",
-                          fmt::join(changed, ", ")));
+    if (const std::string changed = changed_computation(spec_); !changed.empty())
+      log.say("note: " + changed);
     is_new = std::ranges::find(weights.fresh, output) != weights.fresh.end();
   } else {
     store.initialise(seed, config.model.initializer_range);

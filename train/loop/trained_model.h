@@ -20,6 +20,10 @@
 
 namespace nystrom {
 
+/// A warning of a run whose options of the encoder, but for dropout, are not those that the weights
+/// of model.from were trained with; empty for others.
+std::string changed_computation(const RunSpec& spec);
+
 /// Model, optimizer, average of the weights and sum of the gradients, in one of several processes.
 /// All its functions are collective.
 class TrainedModel {

@@ -72,6 +72,7 @@ class Run {
   void resume();
   void restore_checkpoint(std::int64_t step);
   void warn_of_newer_files(const fs::path& state) const;
+  void warn_of_raised_rate() const;
   void roll_back(const std::string& spike);
   void remove_old();
   void step(const StopSignals& stop);
@@ -164,6 +165,7 @@ void Run::resume() {
   }
   restore_checkpoint(*newest);
   warn_of_newer_files(checkpoints_.path_of(*newest) / "state.json");
+  warn_of_raised_rate();
   if (!is_longer()) remove_old();  // a killed run may not have removed them
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
@@ -202,6 +204,24 @@ void Run::warn_of_newer_files(const fs::path& state) const {
                   "run_dir",
                   printable_path(state.parent_path()), newer.size(), data_.large_files.size(),
                   printable_path(newer[0])));
+}
+
+/// Warns where the options raise the learning rate of the next step above that of the saved run.
+void Run::warn_of_raised_rate() const {
+  const std::int64_t next = state_.step + 1;
+  if (!spec_.saved.options || next > steps_) return;
+  const auto rate = [&](const RunConfig& config) {
+    const std::int64_t steps = total_steps(config.training, data_.samples);
+    return learning_rate(config.optimizer.learning_rate, config.schedule, steps,
+                         std::min(next, steps));
+  };
+  const double before = rate(*spec_.saved.options), now = rate(config_);
+  if (now > 2 * before)
+    log_.warn(fmt::format(
+        "step {}: the learning rate rises to {:.3g} from {:.3g} in the run so far, as its decay is "
+        "put off; with decay wsd, a copy of a checkpoint from before the decay goes on without a "
+        "jump",
+        next, now, before));
 }
 
 /// Rolls back to the last checkpoint before the loss spike that ends with the last step. The data

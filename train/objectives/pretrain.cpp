@@ -88,6 +88,21 @@ class PretrainingRun : public Objective {
     return detects_replacements() ? replacements(model, progress) : masks(model, progress);
   }
 
+  /// Says how well the discriminator did in the last evaluation, if there was one.
+  void tell_replacements(Log& log) const {
+    if (!replacements_) return;
+    const double accuracy = replacements_->accuracy(), baseline = replacements_->baseline();
+    log.say(fmt::format("validation accuracy {:.1f} %; always \"original\": {:.1f} %",
+                        100 * accuracy, 100 * baseline));
+    if (!(accuracy > baseline))
+      log.warn(fmt::format(
+          "accuracy {:.1f} % is no better than always \"original\" ({:.1f} %), and {:.1f} % of the "
+          "replaced tokens are found; train longer, or with another learning rate",
+          100 * accuracy, 100 * baseline,
+          100 * replacements_->of[ReplacedTokensSums::found] /
+              std::max(replacements_->of[ReplacedTokensSums::replaced], 1.0)));
+  }
+
   std::string samples(const Model& model, std::int64_t step) const override {
     if (config_.logging.fill_masks.empty() || detects_replacements()) return "";
     std::vector<std::string> texts;
@@ -175,6 +190,7 @@ class PretrainingRun : public Objective {
                                 all.of[ReplacedTokensSums::masked])};
     std::ranges::copy(all.metrics(), std::back_inserter(score.metrics));
     add_sources(losses, score);
+    replacements_ = all;
     return score;
   }
 
@@ -194,6 +210,7 @@ class PretrainingRun : public Objective {
   std::int64_t next_ = 0;                          // the next batch
   std::unique_ptr<Loader> loader_;                 // of its stage
   Evaluation& evaluation_;
+  std::optional<ReplacedTokensSums> replacements_;  // of the last evaluation
 };
 
 }  // namespace
@@ -235,6 +252,7 @@ PretrainResult pretrain(const RunSpec& spec, Log& log, Device device, Communicat
                              result.evaluation, communicator);
     require_schedules_within_run(complete.options, objective.data().samples);
     result.run = train_run(session, complete, objective, device, observer);
+    if (!result.run.interrupted) objective.tell_replacements(log);
     return result;
   });
 }

@@ -33,6 +33,8 @@ struct ReplacedTokensSums {
 
   /// The share of tokens that the discriminator judges rightly.
   double accuracy() const { return of[right] / of[tokens]; }
+  /// The accuracy of taking every token for the original.
+  double baseline() const { return 1 - of[replaced] / of[tokens]; }
   /// The mean losses with the discriminator's weight: that of training.
   double loss(double weight) const {
     return of[generator_loss] / of[masked] + weight * of[discriminator_loss] / of[tokens];

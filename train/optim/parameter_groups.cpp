@@ -51,6 +51,9 @@ std::string hint_for(const std::string& pattern, const std::vector<std::string>&
   for (const std::string_view word : words_between(pattern, ".")) {
     const std::string part(word);
     if (part.find_first_of("*?[") != part.npos || all.contains(part)) continue;
+    if (part == "conv")
+      return "the model has no convolution: leave the group out, or set "
+             "model.attention.conv_kernel_size, of a trained model by nystrom convert --conv 33";
     if (const auto near = nearest(part, known))
       return fmt::format("did you mean '{}' in place of '{}'?", *near, printable(part, 40));
   }

@@ -28,7 +28,7 @@ struct Line {
 };
 
 std::int64_t batch_of(const CostStudyOptions& o, std::int64_t length) {
-  return o.tokens > 0 ? std::max<std::int64_t>(1, o.tokens / length) : o.batch;
+  return o.tokens > 0 ? o.tokens / length : o.batch;
 }
 
 /// The layer's input, queries, keys and values of the most tokens. Fewer are the first of them.
@@ -210,6 +210,12 @@ Study study_cost(const CostStudyOptions& options, const StudyProgress& progress)
   std::vector<std::int64_t> lengths;
   for (std::int64_t length = o.shortest; length <= o.longest; length *= 2)
     lengths.push_back(length);
+  const std::int64_t last = lengths.back();
+  require_input(last == o.longest,
+                "--longest {}: --shortest {} doubled leads to {} and {}; give one of them",
+                o.longest, o.shortest, last, 2 * last);
+  require_input(o.tokens % last == 0, "--tokens {} is no multiple of the length {}; give {}",
+                o.tokens, last, last * std::max<std::int64_t>(1, o.tokens / last));
   const auto total = static_cast<std::int64_t>(o.kinds.size() * lengths.size());
   std::int64_t done = 0, tokens = 0;
   for (const std::int64_t length : lengths) tokens = std::max(tokens, length * batch_of(o, length));

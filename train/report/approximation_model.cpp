@@ -37,7 +37,8 @@ struct AttentionVariant {
   // False if the attention needs its own parameters, or differs in the convolution only.
   bool has_errors = true;
   // The masked-LM loss of a model with it in every layer, the difference from exact attention, and
-  // the standard error of this over sequences. All are NaN if the weights do not fit.
+  // the standard error of this over sequences. All are NaN if the weights do not fit, and the
+  // standard error if one sequence alone has tokens to predict.
   double loss = NAN, change = NAN, standard_error = NAN;
 };
 
@@ -122,14 +123,24 @@ void add_to(std::vector<double>& sums, const std::vector<double>& values, double
   for (std::size_t i = 0; i < values.size(); ++i) sums[i] += scale * values[i];
 }
 
+/// The inputs of `batch`, one sequence, out of those of the same with rows of padding behind it.
+AttentionInputs without_padding(const AttentionInputs& in, const Ragged& batch) {
+  const auto rows = [&](const Var& x) { return slice(x, -2, 0, batch.length()); };
+  return {rows(in.hidden), rows(in.queries), rows(in.keys), rows(in.values),
+          batch,           in.query,         in.key,        {},
+          in.rope_theta};
+}
+
 /// Adds the findings in the attention of layer `layer` on one sequence to its heads, weighted by
-/// `share`.
-void look_into(const AttentionInputs& in, const ModelFindings& findings, std::int64_t layer,
+/// `share`. A model of one length alone sees rows of padding, and none counts.
+void look_into(const AttentionInputs& padded, const ModelFindings& findings, std::int64_t layer,
                double share, std::vector<HeadFindings>& heads) {
+  const std::int64_t n = padded.batch.counts()[0];
+  const Ragged tokens(1, n);
+  const AttentionInputs in = n == padded.batch.length() ? padded : without_padding(padded, tokens);
   heads.resize(static_cast<std::size_t>(findings.config.num_attention_heads));
   const SoftmaxAttention exact(with_kind(findings.config, AttentionKind::softmax));
   const Tensor out = exact(in).value(), matrix = attention_matrix(exact, in).contiguous();
-  const std::int64_t n = matrix.dim(3);
   const std::vector<double> entropies = attention_entropies(matrix);
   const NystromAttention approximation(base_of(findings.config, n));
   const auto residuals = inverse_residuals(approximation.landmark_matrix(in), max_steps);
@@ -151,10 +162,13 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, std::in
       continue;
     }
     ParameterStore none;
-    const auto method =
-        make_attention(Scope(none) / "study", findings.variants[v].config.of_layer(layer));
-    const std::vector<double> of_out = relative_errors((*method)(in).value(), out);
-    const std::vector<double> of_matrix = relative_errors(attention_matrix(*method, in), matrix);
+    const ModelConfig config = findings.variants[v].config.of_layer(layer);
+    const auto method = make_attention(Scope(none) / "study", config);
+    const AttentionInputs& seen = config.fixed_length() == padded.batch.length() ? padded : in;
+    const Tensor got = (*method)(seen).value().slice(2, 0, n),
+                 got_matrix = attention_matrix(*method, seen).slice(2, 0, n).slice(3, 0, n);
+    const std::vector<double> of_out = relative_errors(got, out),
+                              of_matrix = relative_errors(got_matrix, matrix);
     for (std::size_t h = 0; h < heads.size(); ++h) {
       heads[h].out_errors[v] += share * of_out[h];
       heads[h].matrix_errors[v] += share * of_matrix[h];
@@ -184,8 +198,9 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
 /// Sets the loss of a variant. With an empty `exact` there is no comparison.
 void compare_losses(const std::vector<double>& sums, const std::vector<double>& exact,
                     const std::vector<Batch>& sequences, AttentionVariant& variant) {
-  double tokens = 0, total = 0, difference = 0, squares = 0;
+  double tokens = 0, total = 0, difference = 0, squares = 0, samples = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
+    samples += sequences[i].targets > 0;
     tokens += static_cast<double>(sequences[i].targets);
     total += sums[i];
     if (!exact.empty()) difference += sums[i] - exact[i];
@@ -198,7 +213,7 @@ void compare_losses(const std::vector<double>& sums, const std::vector<double>& 
         sums[i] - exact[i] - variant.change * static_cast<double>(sequences[i].targets);
     squares += residual * residual;
   }
-  variant.standard_error = std::sqrt(squares) / tokens;
+  if (samples > 1) variant.standard_error = std::sqrt(squares * samples / (samples - 1)) / tokens;
 }
 
 /// Whether a model with the attention kinds of `own` has all weights that those of `other` need.
@@ -449,12 +464,16 @@ std::vector<std::string> verdict_of(const ModelFindings& findings) {
   if (std::isfinite(own.change)) {
     const double change = -own.change;
     const bool clear = std::abs(change) > std::max(1e-3, 2 * own.standard_error);
+    const std::string verdict =
+        std::isnan(own.standard_error)
+            ? "; the standard error of one sequence is unknown: give more text"
+            : fmt::format(" (± {:.4f}){}", own.standard_error,
+                          !clear       ? ": no clear difference"
+                          : change > 0 ? ": the model has learned to use its own attention"
+                                       : ": the approximation costs that much");
     lines.push_back(fmt::format(
-        "with exact attention instead, the masked loss would be {:.4f} {} than {:.4f} (± {:.4f}){}",
-        std::abs(change), change > 0 ? "higher" : "lower", own.loss, own.standard_error,
-        !clear       ? ": no clear difference"
-        : change > 0 ? ": the model has learned to use its own attention"
-                     : ": the approximation costs that much"));
+        "with exact attention instead, the masked loss would be {:.4f} {} than {:.4f}{}",
+        std::abs(change), change > 0 ? "higher" : "lower", own.loss, verdict));
   }
   if (findings.layers.empty()) return lines;
   const double exact = median_error(findings, "inverse", "exact");

@@ -181,6 +181,8 @@ RunHistory read_run_history(const fs::path& folder) {
       fs::exists(folder / "config.yaml"),
       "{}: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune",
       name);
+  require_input(!fs::exists(folder / checkpoint_manifest),
+                "{}: is a checkpoint; expected the run_dir of nystrom pretrain or finetune", name);
   RunHistory run;
   run.path = folder;
   run.name = name;

@@ -148,6 +148,8 @@ void read_modernbert(Reader& reader, ModelConfig& config) {
   read_rope_parameters(reader, config);
   if (!config.local_rope_theta) config.local_rope_theta = config.rope_theta;
   read_window_layers(reader, config);
+  if (!config.attention.window && !config.attention.window_layers.empty())
+    reader.fail_type("local_attention", describe(at_least(2), true), json());
   for (const char* key : encoder_biases) read_bias(reader, key, config);
 }
 

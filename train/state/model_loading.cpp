@@ -273,8 +273,8 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
                 config.max_position_embeddings, where, from.max_position_embeddings);
   require_input(
       folder.architecture == nullptr || !config.attention.conv_kernel_size,
-      "model.attention.conv_kernel_size is {}, but {} has no convolution; nystrom convert makes a "
-      "folder with one",
+      "model.attention.conv_kernel_size is {0}, but {1} has no convolution; nystrom convert --conv "
+      "{0} makes a folder with one",
       config.attention.conv_kernel_size.value_or(0), where);
   // A head of this kind that cannot be read would be replaced in silence.
   if (!fresh_head && !same_head && config.head != Head::none &&

@@ -104,6 +104,8 @@ const Case command_lines[] = {
      "unknown option --set; see nystrom doctor --help"},
     {"seeds_beside_folds", "finetune run.yaml --seeds 2 --folds all",
      "--seeds excludes --folds; see nystrom finetune --help"},
+    {"batch_beside_tokens_of_a_benchmark", "bench --batch 7 --tokens 64 --length 32",
+     "--batch excludes --tokens; see nystrom bench --help"},
     {"training_options_of_a_benchmark", "bench --set training.steps=8",
      "--set training.steps=8: unknown key 'training'; expected one of model"},
     {"task_of_masks", "predict base 'the [MASK]' --set task.kind=classification",
@@ -364,7 +366,7 @@ const Case configurations[] = {
      "data.length_schedule 0: 12 does not divide data.sequence_length 32"},
     {"lengths_after_the_end", PRETRAIN "'data.length_schedule={0: 16, 2: 32}'",
      "data.length_schedule reaches 32 after 2 "
-     "steps, but training.steps is 2; begin earlier, or leave this number out"},
+     "steps, but training.steps is 2; begin earlier, or give more steps"},
     {"batches_that_do_not_divide",
      PRETRAIN "training.batch_size=8 --set 'training.batch_schedule={0: 3, 1: 8}'",
      "training.batch_schedule 0: 3 does not divide training.batch_size 8"},

@@ -59,6 +59,17 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
   EXPECT_EQ(paths_below(folder_.path()), before);
 }
 
+TEST_F(CheckTest, TellsWhatChangesFromStepToStep) {
+  const auto told = [&](const std::string& option) {
+    return run("check run.yaml --set '" + option + "'").out;
+  };
+  expect_says(told("data.length_schedule={0: 8, 20: 16}"),
+              "  from step 1: 8 sequences of at most 8 tokens\n"
+              "  from step 21: 4 sequences of at most 16 tokens\n");
+  expect_says(told("masking.probability={0: 0.3, 20: 0.2, end: 0.15}"),
+              "  at step 1: 30 % masked\n  at step 21: 20 % masked\n  at the end: 15 % masked\n");
+}
+
 TEST_F(CheckTest, TellsThatParametersAreTheMostBeforeATokenizerIsTrained) {
   std::string fresh = yaml;
   const std::string path = "tokenizer: {path: tokenizer}\n";
@@ -101,6 +112,8 @@ TEST_F(CheckTest, TellsWhetherTheRunFits) {
   expect_refused(
       "check run.yaml --gpus 2 --speed 1G",
       "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  expect_refused("check run.yaml --bandwidth 10",
+                 "--bandwidth is between several devices; give their number by --gpus");
   expect_refused("check run.yaml --gpus 5",
                  "run.yaml: training.batch_size 4 leaves some of 5 processes without a sequence; "
                  "raise it, or start fewer");

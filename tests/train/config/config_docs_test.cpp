@@ -161,9 +161,18 @@ TEST(ConfigSchema, StatesListsByTheirItems) {
 TEST(ConfigSchema, AllowsOneTextInThePlaceOfAList) {
   for (const char* section : {"data", "task"}) {
     const Json either = schema_of(section, "train").at("anyOf");
-    EXPECT_EQ(either.at(0), Json({{"type", "string"}}));
+    EXPECT_EQ(either.at(0), Json({{"type", {"string", "number", "boolean"}}}));
     EXPECT_EQ(either.at(1).at("type"), "array");
   }
+}
+
+/// As the columns of a file without a header, {text: 2, label: 1}, and labels [0, 1].
+TEST(ConfigSchema, AllowsNumbersForNames) {
+  const Json types = {"string", "number", "boolean"};
+  EXPECT_EQ(schema_of("task", "labels").at("anyOf").at(1).at("items").at("type"), types);
+  EXPECT_EQ(schema_of("task.columns", "text").at("type"),
+            Json({"string", "number", "boolean", "null"}));
+  EXPECT_EQ(schema_of("model", "norm").at("type"), "string");
 }
 
 TEST(ConfigSchema, AllowsNullWhereAnOptionIsOptional) {

@@ -270,6 +270,14 @@ const Bad tasks[] = {
     {"AColumnOfLabelsAndText", "task: {kind: classification, columns: {labels: [a, text]}}",
      "run.yaml:1:40: task.columns.text and task.columns.labels are both 'text'; each needs a "
      "column of its own"},
+    {"LongerThanARotaryModel",
+     "model: {positions: rope, max_position_embeddings: 512}\ndata: {sequence_length: 2000}\ntask: "
+     "{kind: classification}",
+     "run.yaml:2:8: data.sequence_length 2000 exceeds model.max_position_embeddings 512; shorten "
+     "the sequences or raise the latter, of a trained model by nystrom extend"},
+    {"StrideOfOneWindow", "task: {kind: classification, stride: 8}",
+     "run.yaml:1:30: task.stride is what windows share, and with task.windows first there is one; "
+     "set task.windows to mean or max, or leave the stride out"},
     {"NoAnswerElsewhere", "task: {kind: choice, no_answer: true, columns: {choices: [a, b]}}",
      "run.yaml:1:22: task.no_answer is for tasks of kind questions; this one is of kind choice"},
 };
@@ -287,6 +295,15 @@ const Bad texts[] = {
     {"Tag", "seed: !!int 3", "run.yaml:1:7: tags (!name) are not supported; write the plain value"},
     {"Deep", "model: " + std::string(40, '[') + std::string(40, ']'),
      "run.yaml:1:39: nested deeper than 32 levels"},
+    {"CutOffInAKey", "model:\n  hidden_size: 16\n  from",
+     "run.yaml:3:3: 'from' has no colon and no value; is the file cut off?"},
+    {"KeyAloneInBraces", "evaluation: {early_stop_patience, every: 1}",
+     "run.yaml:1:14: 'early_stop_patience' has no colon and no value; write 'key: value'"},
+    {"ColonWithoutABlank", "masking: {probability: {0:0.3,end:0.15}}",
+     "run.yaml:1:25: '0:0.3' has no blank behind its colon; write 'key: value'"},
+    {"Surrogates", "{\"run_dir\": \"run\\ud83d\\ude00\"}",
+     "run.yaml:1:23: not valid YAML: invalid unicode: 55357; write the character itself, as "
+     "json.dumps(…, ensure_ascii=False) does"},
     {"NotUtf8", "seed: 1\nrun_dir: \xff",
      "run.yaml:2:10: not UTF-8: byte 0xff; save the file as UTF-8"},
     {"OverlongUtf8", "run_dir: \xc0\x80",
@@ -335,6 +352,9 @@ const Bad overrides[] = {
     {"EmptyTag", "run_dir=! r5",
      "--set run_dir=! r5: of '! r5' YAML drops a comment, a mark or blanks at its ends; put it in "
      "double quotes: 'run_dir=\"! r5\"'"},
+    {"Tag", "run_dir=!r5",
+     "--set run_dir=!r5: of '!r5' YAML drops a comment, a mark or blanks at its ends; put it in "
+     "double quotes: 'run_dir=\"!r5\"'"},
     {"ControlByte", "data.length_schedule.\x1b=a",
      "--set data.length_schedule.\\x1b=a: data.length_schedule.\\x1b: got 'a', expected a whole "
      "number at least 8"},

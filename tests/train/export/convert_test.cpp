@@ -102,7 +102,8 @@ TEST_P(ConvertArchitecture, KeepsWeightsAndRepeatsPositions) {
 }
 
 TEST_P(ConvertArchitecture, ExportsAndVerifies) {
-  const ModelFolder turned = convert({.landmarks = 4, .conv = 3, .keep_exact = "1"});
+  const bool window = source_.config.has_window(1);  // kept as it is
+  const ModelFolder turned = convert({.landmarks = 4, .conv = 3, .keep_exact = window ? "" : "1"});
   export_model(turned, folder_ / "exported", {.verify = true}, log_);
   const ModelConfig exported = ModelFolder(folder_ / "exported").config;
   EXPECT_EQ(exported.kind_of(0), AttentionKind::nystrom);
@@ -249,7 +250,24 @@ TEST_F(ConvertTest, RefusesLayers) {
                "layer once");
   expect_error("exact turned --landmarks 4 --keep-exact 0-1",
                "--keep-exact 0-1: no layer that sees all tokens is left to convert; leave one out, "
-               "or use nystrom extend");
+               "give --conv for a convolution alone, or use nystrom extend");
+}
+
+TEST_F(ConvertTest, AddsAConvolutionAlone) {
+  run("convert exact turned --landmarks 4 --keep-exact 0-1 --conv 3 --quiet");
+  const auto measures = [&](const std::string& model) {
+    return run("evaluate " + model + " --text text.txt --quiet --json").out;
+  };
+  EXPECT_EQ(measures("turned"), measures("exact"));
+}
+
+TEST_F(ConvertTest, RefusesToKeepWhatIsNotConverted) {
+  ModelConfig config = tiny_exact_lm();
+  config.attention.window = 4;
+  config.attention.window_layers = {"1"};
+  const TinyCheckpoint windows(folder_ / "windows", config);
+  expect_error("windows turned --landmarks 4 --keep-exact 1",
+               "--keep-exact 1: layers with a window are not converted; leave it out");
 }
 
 TEST_F(ConvertTest, RefusesModels) {

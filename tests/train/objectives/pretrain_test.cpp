@@ -1,5 +1,6 @@
 // Complete pretraining with the program: killed runs end in the same bits, signals leave a
 // checkpoint, changed settings are rejected.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -198,13 +199,17 @@ TEST_F(PretrainTest, ACopyThatLeavesThePlateauEndsAsAShorterRun) {
       << read_bytes(folder_ / "log");
   fs::copy(folder_ / "plateau", folder_ / "branch", fs::copy_options::recursive);
   const std::int64_t left = newest("plateau"), steps = 2 * left;  // its decay has a tenth of them
-  for (const char* run_dir : {"branch", "straight"})
+  for (const char* run_dir : {"branch", "straight"}) {
     train(run_dir, "training.steps=" + std::to_string(steps));
+    expect_hides(last_.err, "the learning rate rises");
+  }
   const auto weights = [&](const char* run_dir) {
     return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(steps)) /
                          "model.safetensors");
   };
   EXPECT_EQ(weights("branch"), weights("straight"));
+  train("branch", "training.steps=" + std::to_string(2 * steps));
+  expect_says(last_.err, fmt::format("step {}: the learning rate rises to 0.001 from ", steps + 1));
 }
 
 TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {

@@ -98,6 +98,18 @@ struct WrongGroups {
   std::string message;
 };
 
+TEST(GroupProblems, OfAModelWithoutConvolutionSayWhereOneComesFrom) {
+  ModelConfig config = tiny_config();
+  config.attention.conv_kernel_size.reset();
+  const Model model(config);
+  const Problems found = group_problems(model.parameters(), {.groups = {{"*.conv.weight"}}});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].message,
+            "optimizer.groups[0].parameters '*.conv.weight' matches no parameter of the model; the "
+            "model has no convolution: leave the group out, or set "
+            "model.attention.conv_kernel_size, of a trained model by nystrom convert --conv 33");
+}
+
 TEST(GroupProblems, NameTheOptionAndTheWayOut) {
   const std::vector<WrongGroups> cases = {
       {{{"*.convolution.weight"}},

@@ -172,6 +172,16 @@ TEST(CostStudy, RefusesAKindWithoutAttention) {
             "--kinds none: there is no attention to measure; leave it out");
 }
 
+TEST(CostStudy, RefusesTokensAndLengthsThatItWouldNotMeasure) {
+  CostStudyOptions o;
+  o.shortest = 16, o.longest = 40;
+  EXPECT_EQ(input_error([&] { study_cost(o); }),
+            "--longest 40: --shortest 16 doubled leads to 32 and 64; give one of them");
+  o.longest = 32, o.tokens = 48;
+  EXPECT_EQ(input_error([&] { study_cost(o); }),
+            "--tokens 48 is no multiple of the length 32; give 32");
+}
+
 /// Two lengths are too few for an exponent.
 TEST(CostStudy, FitsNothingToTooFewLengths) {
   CostStudyOptions o;
@@ -266,6 +276,36 @@ TEST_F(ApproximationModelTest, ItsSentenceNamesTheErrorOfEachInverse) {
 TEST_F(ApproximationModelTest, TakesIsolatedSequencesAlone) {
   const std::string lines = "--sequences 1 --set data.documents=lines --set data.packing=";
   EXPECT_EQ(result(lines + "isolated"), result(lines + "alone"));
+}
+
+/// The first layer has the same queries and keys under both semantics, and padding under one.
+TEST_F(ApproximationModelTest, CountsNoPadding) {
+  write_lines(folder_ / "text.txt", {"the sea was calm"});
+  ModelConfig config = tiny_masked_lm();
+  config.attention.semantics = Semantics::transformers;
+  write_bytes(folder_ / "model" / "config.json", hf_config_text(config));
+  const std::string lines = "--sequences 1 --set data.documents=lines";
+  const auto padded = result(lines),
+             plain = result(lines + " --set model.attention.semantics=nystrom");
+  for (const char* figure : {"entropy", "effective_rank"})
+    for (std::size_t head = 0; head < 2; ++head)
+      EXPECT_NEAR(padded["heads"][head][figure].get<double>(),
+                  plain["heads"][head][figure].get<double>(), 1e-9)
+          << figure;
+  for (std::size_t row = 0; row < plain["errors"].size(); ++row) {
+    const auto &of_plain = plain["errors"][row], &of_padded = padded["errors"][row];
+    if (of_plain["group"] == "model" || of_plain["layer"] != 0) continue;
+    EXPECT_NEAR(of_padded["out_error"].get<double>(), of_plain["out_error"].get<double>(), 1e-9)
+        << of_plain["setting"];
+  }
+}
+
+TEST_F(ApproximationModelTest, OfOneSequenceKnowsNoStandardError) {
+  write_lines(folder_ / "text.txt", {tiny_lines(1, 7)});
+  const auto found = result("--sequences 1 --set data.documents=lines");
+  EXPECT_TRUE(variant(found, "model", "nystrom").at("standard_error").is_null());
+  expect_says(found.at("verdict").at(1).get<std::string>(),
+              "; the standard error of one sequence is unknown: give more text");
 }
 
 TEST_F(ApproximationModelTest, LeavesOutWhatRotaryPositionsExclude) {

@@ -36,6 +36,16 @@ TEST_F(ReportCommand, ShowsTheStudiesOfARun) {
     expect_says(page, html_image(picture, "picture of the approximation study"));
 }
 
+TEST_F(ReportCommand, OfACheckpointAsksForItsRun) {
+  const fs::path checkpoint = write_run(folder_, "run/checkpoints/step-1");
+  write_bytes(checkpoint / "MANIFEST.json", "{}");
+  expect_refused(
+      "report run/checkpoints/step-1",
+      "run/checkpoints/step-1: is a checkpoint; expected the run_dir of nystrom pretrain "
+      "or finetune");
+  EXPECT_FALSE(fs::exists(checkpoint / "report.html"));
+}
+
 TEST_F(ReportCommand, OfADamagedStudyNamesTheFile) {
   const fs::path run_dir = write_run(folder_, "run");
   write_bytes(run_dir / "approximation" / "cost.json", "{}");

@@ -153,6 +153,8 @@ TEST(ModernBertConfig, RefusesWhatWouldBeAnotherModel) {
             "config.json: classifier_pooling: expected cls or mean, got max");
   EXPECT_EQ(error_of({{"local_attention", 0}}),
             "config.json: local_attention: expected a whole number at least 2, got 0");
+  EXPECT_EQ(error_of({{"local_attention", nullptr}}),
+            "config.json: local_attention: expected a whole number at least 2, got null");
   EXPECT_EQ(error_of({{"sliding_window", 63}}),
             "config.json: sliding_window: is 63, and local_attention is 128; set local_attention "
             "to the width that the model was trained with, and remove sliding_window");

@@ -222,6 +222,13 @@ TEST_F(WarmStart, MissingTensorsAreNamedAsTheFileNamesThem) {
                      "distilbert.transformer.layer.1.attention.out_lin.weight, classifier.bias"));
 }
 
+TEST_F(WarmStart, AMissingTensorOfSeveralParametersIsNamedOnce) {
+  take("modernbert_mlm");
+  change_tensors([](auto& tensors) { tensors.erase("model.layers.1.attn.Wqkv.weight"); });
+  EXPECT_EQ(loading_error(), in_model(": the weights do not fit the model; missing: "
+                                      "model.layers.1.attn.Wqkv.weight"));
+}
+
 TEST_F(WarmStart, MissingTensorsOfOlderFilesHaveTheirOlderNames) {
   take("bert_mlm_gamma_beta");
   change_tensors([](auto& tensors) { tensors.erase("bert.embeddings.LayerNorm.beta"); });
@@ -370,7 +377,7 @@ TEST_F(WarmStart, OptionsThatDoNotFitTheFolderAreRefused) {
               c.attention.conv_kernel_size = 33;
             }),
             "model.attention.conv_kernel_size is 33, but " + model_.string() +
-                " has no convolution; nystrom convert makes a folder with one");
+                " has no convolution; nystrom convert --conv 33 makes a folder with one");
 }
 
 TEST_F(WarmStart, AnotherLengthIsRefused) {
