@@ -246,7 +246,7 @@ def train(options, results, task, kind, seed):
 
 def print_table(options, results):
     for task in options.tasks:
-        for kind in KINDS:
+        for kind in options.kinds:
             if runs := results.of(task=task, kind=kind):
                 scores = ("loss", "mrr" if task == "retrieval" else "accuracy")
                 row = [f"{name} {shown([run[name] for run in runs], 4)}" for name in scores]
@@ -257,12 +257,13 @@ def print_table(options, results):
 def main():
     parser = timed_parser_of(__doc__, 2, "windows")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--data", type=Path, help="the folder of corpus_novels and movie_reviews")
     options = parser.parse_args()
     results = Results(options)
     if options.speed:
         return measure_speed(options, results)
-    kinds = [{"task": task, "kind": kind} for task in options.tasks for kind in KINDS]
+    kinds = [{"task": task, "kind": kind} for task in options.tasks for kind in options.kinds]
     results.train(kinds, lambda seed, task, kind: train(options, results, task, kind, seed))
     return print_table(options, results)
 
