@@ -4,6 +4,7 @@ attention at equal machine-time, seed after seed.
     build/interop/bin/python bench/windows.py --speed              # on a quiet machine, once
     build/interop/bin/python bench/windows.py --tasks mlm-512 mlm-2048 mlm-8192 recall --data DATA
     build/interop/bin/python bench/windows.py --tasks listops reviews retrieval --data DATA
+    python3 bench/windows.py --draw docs       # docs/windows-N.svg: the first seed's curves
 
 All models have ModernBERT's blocks: pre-norm, rotary positions, gated feed-forward layers, no
 biases; 4 layers of 256, 4 heads, windows of 128 tokens, 64 landmarks. Landmarks alone have the
@@ -31,6 +32,7 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
+from charts import series, write_chart
 from equal_time import Results, shown, timed_parser_of
 from nystrom_runs import files_of, listops, made, novels, nystrom, records_of, write_settings
 from word_tokenizer import write_tokenizer
@@ -244,6 +246,23 @@ def train(options, results, task, kind, seed):
     }
 
 
+def draw(options, results):
+    for task in ("mlm-512", "mlm-2048", "mlm-8192"):
+        length = task.removeprefix("mlm-")
+        runs = results.of(task=task, seed=1)
+        minutes = [run["minutes"] / run["steps"] for run in runs]
+        write_chart(
+            options.draw / f"windows-{length}.svg",
+            title=f"Held-out masked loss at {length} tokens",
+            x_label="minutes of two quiet cores",
+            y_label="loss",
+            series=[
+                series(run["kind"], [(each * step, loss) for step, loss in run["curve"]])
+                for run, each in zip(runs, minutes)
+            ],
+        )
+
+
 def print_table(options, results):
     for task in options.tasks:
         for kind in options.kinds:
@@ -257,12 +276,15 @@ def print_table(options, results):
 def main():
     parser = timed_parser_of(__doc__, 2, "windows")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--draw", type=Path)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--data", type=Path, help="the folder of corpus_novels and movie_reviews")
     options = parser.parse_args()
     results = Results(options)
     if options.speed:
         return measure_speed(options, results)
+    if options.draw:
+        return draw(options, results)
     kinds = [{"task": task, "kind": kind} for task in options.tasks for kind in options.kinds]
     results.train(kinds, lambda seed, task, kind: train(options, results, task, kind, seed))
     return print_table(options, results)
