@@ -196,7 +196,8 @@ class OnnxAttentionNodes {
       case AttentionKind::linformer: return linformer(in);
       case AttentionKind::softmax:
         return attend(scaled(in.q), in.k, in.v, in_window ? far_ : padding_);
-      case AttentionKind::reformer:  // onnx_obstacle
+      case AttentionKind::none:      // refused where models are made
+      case AttentionKind::reformer:  // by onnx_obstacle
       case AttentionKind::nystrom: break;
     }
     const OnnxValue y =
