@@ -281,9 +281,6 @@ ModelFolder open_teacher(const RunSpec& spec) {
     const ModelConfig &teacher = folder.config, &student = spec.options.model;
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     with_context(printable_path(folder.path), [&] {
-      require_input(!spec.start || !fs::equivalent(folder.path, spec.start->path),
-                    "is the folder of model.from too; name the model with exact attention from "
-                    "which that was converted");
       require_input(has_exact_attention(teacher),
                     "its attention is {}; a teacher has exact attention, softmax: name the folder "
                     "from which the model was converted",
