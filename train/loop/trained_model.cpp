@@ -15,20 +15,34 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The options of the encoder, but for dropout, with which it computes something else than the
-/// folder did: "model.num_attention_heads (2, now 4)".
-std::vector<std::string> changed_computation(const ModelConfig& before, const ModelConfig& now) {
+/// The options, but for dropout, with which weights of the folder compute something else than
+/// there: "model.num_attention_heads (2, now 4)". Those of a head and of vectors count where they
+/// are kept.
+std::vector<std::string> changed_computation(const ModelFolder& folder, const RunConfig& config) {
+  const ModelConfig &before = folder.config, &now = config.model;
+  std::vector<std::string> keys = {"attention.",      "num_attention_heads",
+                                   "hidden_act",      "norm",
+                                   "layer_norm_eps",  "position",
+                                   "rope_theta",      "mlp",
+                                   "local_rope_theta"};
+  const auto add = [&](std::initializer_list<const char*> more) {
+    if (!config.start.fresh_head) keys.insert(keys.end(), more.begin(), more.end());
+  };
+  const bool of_tokens = now.head == Head::masked_lm || now.head == Head::replaced_tokens;
+  if (before.head == now.head && of_tokens) add({"transform_act", "tie_word_embeddings"});
+  if (before.head == now.head && !of_tokens) add({"pooling", "classifier_act", "transform_act"});
+  const bool makes_vectors = folder.modules || before.embedding != EmbeddingConfig{} ||
+                             (before.head == Head::none && settings_beside(folder.path));
+  if (now.head == Head::none && makes_vectors)
+    add({"embedding.pooling", "embedding.normalize", "embedding.dense",
+         "embedding.projection_act"});
   RunConfig old, run;
   old.model = before;
   run.model = now;
   std::vector<std::string> changed = changed_options(old, run);
-  std::erase_if(changed, [](const std::string& option) {
-    const auto begins = [&](const char* key) {
-      return option.starts_with(std::string("model.") + key);
-    };
-    return !begins("attention.") && !begins("num_attention_heads") && !begins("hidden_act") &&
-           !begins("norm") && !begins("layer_norm_eps") && !begins("position") &&
-           !begins("rope_theta") && !begins("local_rope_theta") && !begins("mlp");
+  std::erase_if(changed, [&](const std::string& option) {
+    return std::ranges::none_of(
+        keys, [&](const std::string& key) { return option.starts_with("model." + key); });
   });
   return changed;
 }
@@ -71,8 +85,7 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
     const StartWeights weights =
         initialise_from(model_, *spec_.start, seed, config.start.fresh_head);
     log.say(weights.summary(spec_.start->path));
-    if (const auto changed = changed_computation(spec_.start->config, config.model);
-        !changed.empty())
+    if (const auto changed = changed_computation(*spec_.start, config); !changed.empty())
       log.say(fmt::format("note: its weights were trained with other options: {}",
                           fmt::join(changed, ", ")));
     is_new = std::ranges::find(weights.fresh, output) != weights.fresh.end();
