@@ -78,9 +78,12 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   const auto place = config.tokenizer.path ? tokenizer_place(spec_) : std::nullopt;
   if (place && !(spec_.start && *place == spec_.start->path))
     for (const std::string& line : tokenizer_notices(*place)) log.say(line);
+  for (const std::string& line : spec_.notices)
+    line.starts_with(warning_mark) ? log.record(line) : log.say(line);
   if (spec_.start) {
-    for (const std::string& line : spec_.start_notices)
-      line.starts_with(warning_mark) ? log.record(line) : log.say(line);
+    if (spec_.start->config.head == config.model.head && !config.start.fresh_head)
+      for (const std::string& line : decoder_notices(spec_.start->with(config.model)))
+        log.say(line);
     if (const std::string notice = semantics_notice(config.model); !notice.empty()) log.say(notice);
     const StartWeights weights =
         initialise_from(model_, *spec_.start, seed, config.start.fresh_head);
