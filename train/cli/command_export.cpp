@@ -102,18 +102,18 @@ void run(const ExportCommand& options, Device, Log& log) {
   if (!options.pooling.empty() && options.pooling != own_pooling)
     written.pooling = value_named<SentencePooling>(options.pooling);
   const bool measured = options.measures() && source.config.head != Head::replaced_tokens;
-  ExportScoring score;
+  std::optional<ExportScores> scores;
   const ExportResult result = [&] {
     const EndAtSignals stop("stopped; nothing was written");
     require_empty_target(options.folder);  // before the data are read
+    ExportScoring score;
     if (measured) score = export_scoring(source, written, options.text, overrides.run, log);
-    return export_model(source, options.folder, written, log);
+    return export_model(
+        source, options.folder, written, log, [&](const std::filesystem::path& folder) {
+          if (score)
+            with_context(printable_path(source.path), [&] { scores = score(folder, log); });
+        });
   }();
-  std::optional<ExportScores> scores;
-  if (score) {
-    const EndAtSignals stop("stopped; the folder is complete, and was not measured");
-    scores = score(options.folder, log);
-  }
   if (options.common.json) {
     fmt::print("{}\n", to_json(json_path(options.folder), result, scores).dump());
   } else {

@@ -301,7 +301,8 @@ std::string config_text_of(const ModelFolder& source, const ModelConfig& config)
 }
 
 ExportResult export_model(const ModelFolder& given, const fs::path& folder,
-                          const ExportOptions& options, Log& log) {
+                          const ExportOptions& options, Log& log,
+                          const std::function<void(const fs::path&)>& measure) {
   const ModelFolder source = resolved(given, options);
   const bool vectors = options.sentence_transformers;
   ModelConfig config = with_context(printable_path(source.path),
@@ -365,6 +366,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   if (options.verify)
     card.differences = verify_export(written.path(), model, tokenizer.get(), card.longest);
   write_text_file(written.path() / "README.md", model_card(card));
+  if (measure) measure(written.path());
   check_interruption();
   written.commit();
   return {card.parameters, names_in(place), card.differences};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,9 +76,11 @@ std::string config_text_of(const ModelFolder& source, const ModelConfig& config)
 /// a tokenizer with more tokens than the model has rows, for `softmax` of a model whose weights do
 /// not fit it, for sentence_transformers without a tokenizer, with landmarks, or with a prompt that
 /// names a special token, and when the system refuses. Throws an Error when files that are read
-/// back differ from the written ones.
+/// back differ from the written ones. `measure` gets the complete folder before it has its name:
+/// what it throws leaves none.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
-                          const ExportOptions& options, Log& log);
+                          const ExportOptions& options, Log& log,
+                          const std::function<void(const std::filesystem::path&)>& measure = {});
 
 /// The configuration of an export. With `softmax`, and for models of that kind, transformers' own
 /// class computes exact attention at any length, because segment_means_seq_len is num_landmarks.

@@ -88,6 +88,15 @@ MaskedLmOutput masked_lm_of(const Runtime& runtime, const Batch& batch) {
   return out;
 }
 
+/// Throws a DivergedError unless the loss of a runtime on `data` is finite.
+void require_finite(double loss, const char* runtime, const std::string& data) {
+  if (!std::isfinite(loss))
+    throw DivergedError(fmt::format(
+        "the loss of {} on {} is not finite: weights have grown beyond use; export an earlier "
+        "checkpoint, or leave out --verify and --onnx int8",
+        runtime, data));
+}
+
 /// Sums over the targets of one runtime.
 struct Sums {
   double loss = 0, correct = 0, same = 0;
@@ -119,8 +128,7 @@ ExportScores score_text(const fs::path& folder, const MaskedSamples& samples,
   const auto n = static_cast<double>(scores.targets);
   scores.data = fmt::format("{} masked tokens of {}", scores.targets, fmt::join(files, ", "));
   for (std::size_t i = 0; i < runtimes.size(); ++i) {
-    require_input(std::isfinite(sums[i].loss), "the loss of {} is {}", runtimes[i].name,
-                  sums[i].loss);
+    require_finite(sums[i].loss, runtimes[i].name, scores.data);
     scores.runtimes.push_back(
         {runtimes[i].name, sums[i].loss / n, "accuracy", sums[i].correct / n, sums[i].same / n});
   }
@@ -211,7 +219,7 @@ ExportScores score_task(const fs::path& folder, const TaskData& task, Log& log) 
       {}};
   for (std::size_t i = 0; i < runtimes.size(); ++i) {
     const double loss = sums[i].loss / targets;
-    require_input(std::isfinite(loss), "the loss of {} is {}", runtimes[i].name, loss);
+    require_finite(loss, runtimes[i].name, scores.data);
     const TaskScores found = scorers[i].scores(loss);
     const std::string& metric = found.metric == "loss" ? found.values[0].first : found.metric;
     scores.runtimes.push_back(

@@ -42,13 +42,14 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   require_input(options.length >= trained,
                 "--length {}: {} has {} {}positions already; choose a larger length",
                 options.length, where, trained, trained < old ? "trained " : "");
-  require_input(
-      options.length > trained || landmarks != config.attention.num_landmarks,
-      "--length {}: {} has that many positions and {} landmarks already; choose a larger length",
-      options.length, where, landmarks);
-  require_input(!options.landmarks || config.has_kind(AttentionKind::nystrom),
+  const bool has_landmarks = config.has_kind(AttentionKind::nystrom);
+  require_input(!options.landmarks || has_landmarks,
                 "--landmarks {}: the attention of {} is {}, without landmarks; leave it out",
                 landmarks, where, describe_kinds(config));
+  require_input(options.length > trained || landmarks != config.attention.num_landmarks,
+                "--length {}: {} has that many positions{} already; choose a larger length",
+                options.length, where,
+                has_landmarks ? fmt::format(" and {} landmarks", landmarks) : "");
   require_input(!options.landmarks || landmarks <= options.length,
                 "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens",
                 landmarks, options.length);

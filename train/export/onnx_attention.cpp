@@ -196,7 +196,7 @@ class OnnxAttentionNodes {
       case AttentionKind::linformer: return linformer(in);
       case AttentionKind::softmax:
         return attend(scaled(in.q), in.k, in.v, in_window ? far_ : padding_);
-      case AttentionKind::none:      // refused where models are made
+      case AttentionKind::none:      // such layers do not ask
       case AttentionKind::reformer:  // by onnx_obstacle
       case AttentionKind::nystrom: break;
     }

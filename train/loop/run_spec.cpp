@@ -48,7 +48,7 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
   Log printed(/*quiet=*/true);
   Log kept(/*quiet=*/false, [&](const std::string& line) {
     if (line.starts_with(warning_mark)) printed.warn(line.substr(warning_mark.size()));
-    spec.start_notices.push_back(line);
+    spec.notices.push_back(line);
   });
   const auto read_start = [&](const std::string& from) {
     spec.start = with_context("model.from",
@@ -281,9 +281,6 @@ ModelFolder open_teacher(const RunSpec& spec) {
     const ModelConfig &teacher = folder.config, &student = spec.options.model;
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     with_context(printable_path(folder.path), [&] {
-      require_input(!spec.start || !fs::equivalent(folder.path, spec.start->path),
-                    "is the folder of model.from too; name the model with exact attention from "
-                    "which that was converted");
       require_input(has_exact_attention(teacher),
                     "its attention is {}; a teacher has exact attention, softmax: name the folder "
                     "from which the model was converted",
@@ -344,7 +341,11 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
   if (fits) errors.note("", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
   if (!errors.empty()) return open_named(spec.options, errors);
   if (spec.options.distillation.teacher)
-    errors.note("", [&] { spec.teacher = open_teacher(spec); });
+    errors.note("", [&] {
+      spec.teacher = open_teacher(spec);
+      for (const std::string& line : decoder_notices(*spec.teacher))
+        spec.notices.push_back("distillation.teacher: " + line);
+    });
 }
 
 /// Reports a pooling that a task has no use for. That of model.from stays.

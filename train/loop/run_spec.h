@@ -20,8 +20,8 @@ namespace nystrom {
 /// data decide makes another: with_tokenizer for a trained tokenizer, prepare_task for labels.
 struct RunSpec {
   RunConfig options;
-  std::optional<ModelFolder> start{};        ///< the folder of model.from
-  std::vector<std::string> start_notices{};  ///< how it was found: a damaged checkpoint …
+  std::optional<ModelFolder> start{};  ///< the folder of model.from
+  std::vector<std::string> notices{};  ///< of these folders: a damaged checkpoint …
   /// Null if the run trains one or reads features. The model's options fit it.
   std::shared_ptr<const Tokenizer> tokenizer{};
   std::optional<ModelFolder> teacher{};  ///< the folder of distillation.teacher

@@ -15,17 +15,30 @@ namespace fs = std::filesystem;
 
 std::string changed_computation(const RunSpec& spec) {
   if (!spec.start) return "";
+  const ModelConfig &before = spec.start->config, &now = spec.options.model;
+  std::vector<std::string> keys = {"attention.",      "num_attention_heads",
+                                   "hidden_act",      "norm",
+                                   "layer_norm_eps",  "position",
+                                   "rope_theta",      "mlp",
+                                   "local_rope_theta"};
+  const auto add = [&](std::initializer_list<const char*> more) {
+    if (!spec.options.start.fresh_head) keys.insert(keys.end(), more.begin(), more.end());
+  };
+  const bool of_tokens = now.head == Head::masked_lm || now.head == Head::replaced_tokens;
+  if (before.head == now.head && of_tokens) add({"transform_act", "tie_word_embeddings"});
+  if (before.head == now.head && !of_tokens) add({"pooling", "classifier_act", "transform_act"});
+  const bool makes_vectors = spec.start->modules || before.embedding != EmbeddingConfig{} ||
+                             (before.head == Head::none && settings_beside(spec.start->path));
+  if (now.head == Head::none && makes_vectors)
+    add({"embedding.pooling", "embedding.normalize", "embedding.dense",
+         "embedding.projection_act"});
   RunConfig old, run;
-  old.model = spec.start->config;
-  run.model = spec.options.model;
+  old.model = before;
+  run.model = now;
   std::vector<std::string> changed = changed_options(old, run);
-  std::erase_if(changed, [](const std::string& option) {
-    const auto begins = [&](const char* key) {
-      return option.starts_with(std::string("model.") + key);
-    };
-    return !begins("attention.") && !begins("num_attention_heads") && !begins("hidden_act") &&
-           !begins("norm") && !begins("layer_norm_eps") && !begins("position") &&
-           !begins("rope_theta") && !begins("local_rope_theta") && !begins("mlp");
+  std::erase_if(changed, [&](const std::string& option) {
+    return std::ranges::none_of(
+        keys, [&](const std::string& key) { return option.starts_with("model." + key); });
   });
   return changed.empty() ? ""
                          : fmt::format("its weights were trained with other options: {}",
@@ -61,9 +74,12 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
   const auto place = config.tokenizer.path ? tokenizer_place(spec_) : std::nullopt;
   if (place && !(spec_.start && *place == spec_.start->path))
     for (const std::string& line : tokenizer_notices(*place)) log.say(line);
+  for (const std::string& line : spec_.notices)
+    line.starts_with(warning_mark) ? log.record(line) : log.say(line);
   if (spec_.start) {
-    for (const std::string& line : spec_.start_notices)
-      line.starts_with(warning_mark) ? log.record(line) : log.say(line);
+    if (spec_.start->config.head == config.model.head && !config.start.fresh_head)
+      for (const std::string& line : decoder_notices(spec_.start->with(config.model)))
+        log.say(line);
     if (const std::string notice = semantics_notice(config.model); !notice.empty()) log.say(notice);
     const StartWeights weights =
         initialise_from(model_, *spec_.start, seed, config.start.fresh_head);

@@ -20,8 +20,9 @@
 
 namespace nystrom {
 
-/// A warning of a run whose options of the encoder, but for dropout, are not those that the weights
-/// of model.from were trained with; empty for others.
+/// A warning of a run whose options, but for dropout, are not those that the weights of model.from
+/// were trained with: those of the encoder, of a head that is kept and of vectors. Empty for
+/// others.
 std::string changed_computation(const RunSpec& spec);
 
 /// Model, optimizer, average of the weights and sum of the gradients, in one of several processes.

@@ -145,21 +145,6 @@ std::string prompts_notice(const ModelFolder& folder) {
       printable_path(folder.path / pairs_settings), long_list(names));
 }
 
-/// One line about two biases where transformers 4 and 5 add another one.
-std::string bias_notice(const ModelFolder& folder) {
-  if (folder.config.head != Head::masked_lm || !folder.has_weights() || !has_unlike_biases(folder))
-    return "";
-  return "note: the decoder's bias is unlike that of the head, and is added in its place as in "
-         "transformers 5";
-}
-
-/// One line about a decoder that config.json calls tied.
-std::string decoder_notice(const ModelFolder& folder) {
-  if (folder.config.tie_word_embeddings || !folder.own_decoder) return "";
-  return "note: the decoder's weights are unlike the word embeddings, and are used as in "
-         "transformers 5 (tie_word_embeddings: false)";
-}
-
 /// The settings of calls that tokenizer.json has, if a value in it is "Left": to parse it takes
 /// long, and many vocabularies have the piece.
 nlohmann::json left_settings(const fs::path& file) {
@@ -176,6 +161,20 @@ nlohmann::json left_settings(const fs::path& file) {
 }
 
 }  // namespace
+
+std::vector<std::string> decoder_notices(const ModelFolder& folder) {
+  std::vector<std::string> lines;
+  if (folder.config.head != Head::masked_lm || !folder.has_weights()) return lines;
+  if (!folder.config.tie_word_embeddings && folder.own_decoder)
+    lines.push_back(
+        "note: the decoder's weights are unlike the word embeddings, and are used as in "
+        "transformers 5 (tie_word_embeddings: false)");
+  if (has_unlike_biases(folder))
+    lines.push_back(
+        "note: the decoder's bias is unlike that of the head, and is added in its place as in "
+        "transformers 5");
+  return lines;
+}
 
 std::vector<std::string> tokenizer_notices(const fs::path& place) {
   const fs::path folder = fs::is_directory(place) ? place : place.parent_path(),
@@ -374,12 +373,13 @@ std::string semantics_notice(const ModelConfig& config) {
 ModelFolder open_model(const fs::path& model, const std::vector<std::string>& overrides, Log& log,
                        HeadUse use) {
   ModelFolder folder(find_model(model, log), use, overrides);
-  std::vector<std::string> lines;
-  if (use != HeadUse::replaceable)
-    lines = {semantics_notice(folder.config), architecture_notice(folder), modules_notice(folder),
-             prompts_notice(folder), decoder_notice(folder), bias_notice(folder),
-             // A command that discards the head knows that it is not read.
-             use == HeadUse::kept ? unread_notice(folder) : ""};
+  std::vector<std::string> lines = {modules_notice(folder), prompts_notice(folder)};
+  if (use != HeadUse::replaceable) {  // else it is a run that knows what it keeps
+    lines.insert(lines.begin(), {semantics_notice(folder.config), architecture_notice(folder)});
+    std::ranges::move(decoder_notices(folder), std::back_inserter(lines));
+  }
+  // A command that discards the head knows that it is not read.
+  if (use == HeadUse::kept) lines.push_back(unread_notice(folder));
   std::ranges::move(tokenizer_notices(folder.path), std::back_inserter(lines));
   for (const std::string& line : lines)
     if (!line.empty()) log.say(line);

@@ -55,8 +55,8 @@ struct ModelFolder {
 /// directory it is the checkpoint with the best evaluation, else the newest intact one. Each
 /// damaged checkpoint that is passed over gives a warning. `--set model.…` overrides are applied to
 /// the configuration, and what is read in another way than one might expect is logged:
-/// semantics_notice, unread_tensors and so on; of a folder to start from, its tokenizer alone.
-/// Throws an InputError when MODEL is none of these or cannot be built.
+/// semantics_notice, unread_tensors and so on; of a folder to start from, what does not depend on
+/// the run. Throws an InputError when MODEL is none of these or cannot be built.
 ModelFolder open_model(const std::filesystem::path& model,
                        const std::vector<std::string>& overrides, Log& log,
                        HeadUse use = HeadUse::kept);
@@ -68,6 +68,9 @@ inline constexpr std::string_view warning_mark = "warning: ";
 /// model; of a model in the hub's cache, its folder there; of a folder of sentence-transformers,
 /// that of its encoder.
 std::filesystem::path find_tokenizer(const std::filesystem::path& path);
+
+/// Lines about a decoder that transformers 4 and 5 use in different ways, if the model reads it.
+std::vector<std::string> decoder_notices(const ModelFolder& folder);
 
 /// Lines about a tokenizer, in its folder or file, that other programs use otherwise.
 std::vector<std::string> tokenizer_notices(const std::filesystem::path& place);

@@ -193,8 +193,10 @@ WeightSource source_of_encoder(const ModelFolder& folder, const ModelConfig& con
   };
   for (const std::string& stored : names) {
     std::string name = bare ? with_prefix(stored) : stored;
-    // The decoder's bias stands for the head's.
-    if (name == decoder_bias_name && !weights.contains(std::string(bias_name))) name = bias_name;
+    if (name == decoder_bias_name) {  // it stands for the head's
+      if (weights.contains(std::string(bias_name))) continue;
+      name = bias_name;
+    }
     const Shape& shape = weights.stored(stored_name(name)).shape;
     if (name == decoder_name && config.tie_word_embeddings) continue;
     if (name.starts_with(generator_prefix) && !config.generator) continue;
@@ -256,6 +258,16 @@ WeightSource source_of(const ModelFolder& folder, const ModelConfig& config) {
   WeightSource source = source_of_encoder(folder, config);
   if (folder.modules) add_dense(source, *folder.modules);
   return source;
+}
+
+/// The own decoder of a folder where a model of this configuration has the word embeddings in its
+/// place; empty for all others.
+std::string replaced_decoder(const ModelFolder& folder, const ModelConfig& config,
+                             const WeightSource& source) {
+  if (config.head != Head::masked_lm || !config.tie_word_embeddings) return "";
+  if (!folder.own_decoder && folder.config_json->value("tie_word_embeddings", true)) return "";
+  const std::string name = source.name_in_file ? source.name_in_file(decoder_name) : decoder_name;
+  return folder.weights().contains(name) ? name : "";
 }
 
 /// Throws an InputError for a position table of another length and for a head with other labels.
@@ -349,6 +361,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
   }
   std::erase_if(result.source.entries, unused);
+  if (auto decoder = replaced_decoder(folder, config, result.source); !decoder.empty())
+    result.names.unused.push_back(std::move(decoder));
   if (architecture != nullptr)
     for (const std::string& name : unread_names(folder.weights(), *architecture, config.head))
       result.names.unused.push_back(name);
@@ -441,8 +455,10 @@ std::vector<std::string> unread_tensors(const ModelFolder& folder) {
   const std::map<std::string, Shape> known = shapes_of(model.parameters());
   const WeightSource source = source_of(folder, folder.config);
   for (const auto& [name, shape] : source.entries)
-    if (!known.contains(name) && is_outside_encoder(name) && !name.ends_with(".decoder.bias"))
+    if (!known.contains(name) && is_outside_encoder(name))
       names.push_back(source.name_in_file ? source.name_in_file(name) : name);
+  if (auto decoder = replaced_decoder(folder, folder.config, source); !decoder.empty())
+    names.push_back(std::move(decoder));
   std::ranges::sort(names);
   return names;
 }

@@ -161,8 +161,8 @@ TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
        "distillation.teacher: nowhere: no such folder; expected a Hugging Face folder, a run "
        "directory or a checkpoint; a model of the hub is fetched by: hf download nowhere"},
       {"distillation.teacher=turned",
-       "distillation.teacher: turned: is the folder of model.from too; name the model with exact "
-       "attention from which that was converted"},
+       "distillation.teacher: turned: its attention is nystrom; a teacher has exact attention, "
+       "softmax: name the folder from which the model was converted"},
       {"distillation.teacher=nystrom",
        "distillation.teacher: nystrom: its attention is nystrom; a teacher has exact attention, "
        "softmax: name the folder from which the model was converted"},

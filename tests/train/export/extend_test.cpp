@@ -178,6 +178,8 @@ TEST_F(ExtendTest, RefusesWhatIsNoExtension) {
   expect_error(
       "base longer --length 24",
       "--length 24: base has that many positions and 3 landmarks already; choose a larger length");
+  expect_error("base longer --length 24 --set model.attention.kind=softmax",
+               "--length 24: base has that many positions already; choose a larger length");
   expect_error("base longer --length 48 --landmarks 49",
                "--landmarks 49 exceeds --length 48; a sequence has no more landmarks than tokens");
   expect_error("base longer --length 50 --set model.attention.semantics=transformers",

@@ -144,6 +144,7 @@ TEST_F(WarmStart, AStoredDecoderUnlikeTheEmbeddingsIsUsed) {
     // The option ties it again.
     const ModelFolder tied(model_, HeadUse::kept, {"model.tie_word_embeddings=true"});
     EXPECT_TRUE(tied.config.tie_word_embeddings);
+    EXPECT_EQ(unread_tensors(tied), Strings{each.decoder});
   }
 }
 
