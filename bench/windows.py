@@ -191,13 +191,16 @@ def pretraining(options, task, kind):
 
 def tuning(options, task, start):
     """On top of the model that novels in sequences of 2,048 tokens have made."""
+    model = {"from": str(start)}
     if task == "reviews":
+        model["pooling"] = "mean"
         files = files_of(options.data / "movie_reviews", "train.tsv", "test.tsv")
         own = {"kind": "classification"} | files
     else:
         folder = made(options.work / "pairs", lambda folder: make_pairs(options.data, folder))
-        own = {"kind": "embeddings"} | files_of(folder, "train.tsv", "valid.tsv")
-    return {"model": {"from": str(start), "pooling": "mean"}, "task": own}
+        own = {"kind": "embeddings", "columns": {"text": "text", "pair": "pair"}}
+        own |= files_of(folder, "train.tsv", "valid.tsv")
+    return {"model": model, "task": own}
 
 
 def train(options, results, task, kind, seed):
