@@ -238,15 +238,11 @@ def train(options, results, task, kind, seed):
     }
     file = write_settings(options.work / f"{run.name}.yaml", settings, start)
     nystrom(options, command, file, "--quiet")
-    score = "mrr" if task == "retrieval" else "accuracy"
-    curve = records_of(run, "validation_loss")
-    last = curve[-1]
-    return {
-        "steps": last["step"],
-        "loss": last["validation_loss"],
-        score: last[f"validation_{score}"],
-        "curve": [[record["step"], round(record["validation_loss"], 4)] for record in curve],
-    }
+    measure, score = ("mrr", "mrr") if task == "retrieval" else ("loss", "accuracy")
+    curve = records_of(run, f"validation_{measure}")
+    found = {name: curve[-1][f"validation_{name}"] for name in (measure, score)}
+    points = [[record["step"], round(record[f"validation_{measure}"], 4)] for record in curve]
+    return {"steps": curve[-1]["step"]} | found | {"curve": points}
 
 
 def draw(options, results):
@@ -270,7 +266,7 @@ def print_table(options, results):
     for task in options.tasks:
         for kind in options.kinds:
             if runs := results.of(task=task, kind=kind):
-                scores = ("loss", "mrr" if task == "retrieval" else "accuracy")
+                scores = [name for name in ("loss", "accuracy", "mrr") if name in runs[0]]
                 row = [f"{name} {shown([run[name] for run in runs], 4)}" for name in scores]
                 told = f"{', '.join(row)}, {runs[0]['steps']} steps, {len(runs)} seeds"
                 print(f"{task}, {kind}: {told}")
