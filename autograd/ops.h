@@ -101,17 +101,18 @@ struct AttentionOptions {
   /// The keys that a query sees: those at most this many rows away. Queries and keys then have the
   /// same spans, and no key is masked.
   std::int64_t reach = Scoring::all_keys;
-  /// The rows outside the spans, by an op of other spans of the same rows, into whose result this
-  /// one is written: both give one tensor without a sum. Undefined: these rows are 0.
+  /// The rows outside the spans: the result of an op of other spans of the same rows, into which
+  /// this one is written, so that both give one tensor without a sum. Nobody else may read it, and
+  /// its op ignores dy outside its own spans. Undefined: these rows are 0.
   Var others = {};
 };
 
 /// softmax(scale · q kᵀ) v without a stored score matrix. Dense: q [b, h, nq, d], k [b, h, nk, d],
 /// v [b, h, nk, dv] → [b, h, nq, dv]. Queries, or keys and values, may be ragged instead: [r, h, d]
 /// with spans. Span i of the queries sees span i of the keys, and ragged results outside the spans
-/// are those of `others` or 0. Types may differ within one accumulate type (bf16 queries, f32
-/// landmarks). All axes but the last may have any strides. A dense result is laid out as [b, nq, h,
-/// dv], so merging the heads copies nothing.
+/// are 0. Types may differ within one accumulate type (bf16 queries, f32 landmarks). All axes but
+/// the last may have any strides. A dense result is laid out as [b, nq, h, dv], so merging the
+/// heads copies nothing.
 Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options);
 
 /// Rotary positions: columns i and i + d/2 of each row as one number of the plane, turned by the

@@ -236,15 +236,17 @@ void Tape::backward(const Var& output, Tensor seed) {
 void Tape::walk() {
   const NoGrad no_recording;
   Record& record = own();
-  record.walking = true;
+  struct Walk {
+    bool& walking;
+    explicit Walk(bool& flag) : walking(flag) { walking = true; }
+    ~Walk() { walking = false; }
+  } const walk(record.walking);
   try {
     run_steps(record);
   } catch (...) {
     record.drop_steps();
-    record.walking = false;
     throw;
   }
-  record.walking = false;
 }
 
 void Tape::run_steps(Record& record) {

@@ -192,7 +192,7 @@ std::vector<std::int64_t> Ragged::rows_of(std::vector<std::int64_t> elements) co
   const std::vector<std::int64_t> rows = rows_by_element(false);
   for (std::int64_t& element : elements) {
     element = rows[static_cast<std::size_t>(element)];
-    require(element >= 0, "padding has no row to read; its label must be {}", ignore_index);
+    require(element >= 0, "an element of padding has no row: labels and masks are of tokens");
   }
   return elements;
 }

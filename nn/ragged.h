@@ -33,7 +33,7 @@ Tensor index_of(const std::vector<std::int64_t>& rows);
 /// The sequences of a batch: sequence i has the rows offsets[i] … offsets[i + 1] − 1, its tokens in
 /// order behind its rows of padding.
 ///
-/// Where all sequences have one length, or padding is kept, the batch is dense: tensors of its rows
+/// Where every position is a token, or padding is kept, the batch is dense: tensors of its rows
 /// are [b, n, …]. Otherwise they are [r, …]. Padded input [b, n] has an element at each position,
 /// and turns into rows here; input without padding has an element for each token. The first
 /// position of a sequence has a row even where it is padding, because heads read it.
@@ -61,7 +61,7 @@ class Ragged {
   const Tensor& key_mask() const { return key_mask_; }
   /// All rows of sequence i.
   RowRange rows(std::int64_t i) const;
-  /// The rows of sequence i that are tokens, its last; unless padding is kept.
+  /// The rows of sequence i that are tokens, which are its last rows; unless padding is kept.
   RowRange tokens(std::int64_t i) const;
   /// The same, also with padding kept, which is no token.
   std::vector<std::int64_t> token_rows(std::int64_t i) const;
@@ -119,9 +119,10 @@ class Ragged {
   bool dense_ = true, without_gaps_ = true, padded_input_ = true;
   bool in_order_ = true;  // whether the rows are the elements of the input in their order
   std::vector<std::int64_t> offsets_, counts_;
-  std::vector<std::int64_t> places_;  // the position of each row in its sequence; empty: no gaps
-  Tensor tokens_, key_mask_;          // with padding kept: on the CPU, and on the device
-  std::vector<RowRange> queries_;     // the rows of each sequence that attend; empty: dense
+  // The position of each row in its sequence; empty: rows are in the places of their order.
+  std::vector<std::int64_t> places_;
+  Tensor tokens_, key_mask_;       // with padding kept: on the CPU, and on the device
+  std::vector<RowRange> queries_;  // the rows of each sequence that attend; empty: all
   SequenceSpans all_;
   /// Made when they are asked for.
   std::shared_ptr<std::map<std::int64_t, Split>> splits_ =

@@ -27,6 +27,7 @@ void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& opt
             options.reach, q.shape(), k.shape());
   if (options.others.defined())
     require(options.queries.ragged() && options.others.dtype() == options.out &&
+                (!options.others.slot() || !options.others.slot()->is_leaf) &&
                 options.others.shape() == q.shape().without(-1).append(v.dim(-1)),
             "attention: the other rows are {} {}, expected those of ragged queries {} in {}",
             options.others.dtype(), options.others.shape(), q.shape(), options.out);

@@ -66,9 +66,10 @@ Var operator*(const Var& a, const Var& b) {
 }
 
 Var operator/(const Var& x, double divisor) {
-  // The reciprocal of a number near the ends of f32 would lose digits, or be infinite.
   if (std::abs(divisor) > 1e-30 && std::abs(divisor) < 1e30) return affine(x, 1 / divisor);
-  return x / Var(Tensor::full({1}, divisor, x.dtype(), x.value().device()));
+  // In two factors, whose reciprocals f32 can hold.
+  const double root = std::sqrt(std::abs(divisor));
+  return affine(affine(x, 1 / root), std::copysign(1 / root, divisor));
 }
 
 Var operator/(const Var& a, const Var& b) {

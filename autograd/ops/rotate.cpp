@@ -55,9 +55,11 @@ Tensor rotary_table(std::int64_t count, std::int64_t width, double theta) {
 
 std::vector<float> rotary_frequencies(std::int64_t width, double theta) {
   constexpr std::int64_t most = std::int64_t{1} << 20;
-  require(width >= 2 && width <= most && width % 2 == 0 && static_cast<float>(theta) > 0,
-          "rotary_table: expected an even width from 2 to {} and a positive theta, got {} and {}",
-          most, width, theta);
+  require(
+      width >= 2 && width <= most && width % 2 == 0 && theta >= 1e-30 && theta <= 1e30,
+      "rotary_table: expected an even width from 2 to {} and a theta from 1e-30 to 1e30, got {} "
+      "and {}",
+      most, width, theta);
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < width / 2; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(width);

@@ -260,7 +260,7 @@ Problems problems(const TaskConfig& given) {
   else if (given.stride && kind != TaskKind::questions && !windows)
     add(found, {"stride", "windows"},
         "task.stride is what windows share, and with task.windows first there is one; set "
-        "task.windows to mean or max, or leave the stride out");
+        "task.windows to mean or max, or task.stride to null");
   const TaskConfig plain;
   require_kind(task, TaskKind::tokens, "word_cut", task.word_cut.has_value(), found);
   for (const auto& [option, is_given] :

@@ -121,13 +121,19 @@ Tensor lent_tensor(const nb::object& given) {
     return tensor_of(Array(Array::Base(writable)), Memory::borrowed);
   Array read_only;
   if (nb::try_cast(array, read_only)) return tensor_of(read_only);
+  PyErr_Clear();
   if (!nb::hasattr(given, "dtype")) throw nb::next_overload();
+  std::string reason = "it is not in memory that DLPack knows";
+  try {
+    given.attr("__dlpack__")();
+  } catch (const nb::python_error& error) {
+    reason = nb::cast<std::string>(nb::str(error.value()));
+  }
   const nb::object dtype = given.attr("dtype");
-  PyErr_Clear();  // NumPy's own error: DLPack has no such numbers
-  throw InputError(
-      fmt::format("an array of {}; expected f16, f32, f64, i32, i64, u8 or bool in the machine's "
-                  "byte order, as array.astype(\"f4\") has it",
-                  nb::cast<std::string>(nb::str(dtype))));
+  throw InputError(fmt::format(
+      "an array of {} cannot be read: {}; expected f16, f32, f64, i32, i64, u8 or bool in the "
+      "machine's byte order, as array.astype(\"f4\") has it",
+      nb::cast<std::string>(nb::str(dtype)), reason));
 }
 
 void bind_tensor(nb::module_& module) {

@@ -51,7 +51,7 @@ NB_MODULE(_core, module) {
         "WSGIApplicationGroup %{GLOBAL}");
   module.attr("version") = NYSTROM_VERSION;
   throw_exceptions_of_python();
-  nb::set_implicit_cast_warnings(false);  // nystrom.ops says why an array is no tensor
+  nb::set_implicit_cast_warnings(false);  // nystrom.ops says of its arguments why
   prepare_for_forks();
   prepare_for_the_end();
   module.def(

@@ -15,9 +15,10 @@ def _explained(function: _Any) -> _Any:
         try:
             return function(*arguments, **named)
         except TypeError:
-            for each in (*arguments, *named.values()):
-                if hasattr(each, "__dlpack__") and not isinstance(each, _core.Tensor):
-                    _core.Tensor(each)
+            for given in (*arguments, *named.values()):
+                for each in given if isinstance(given, (list, tuple)) else [given]:
+                    if hasattr(each, "__dlpack__") and not isinstance(each, _core.Tensor):
+                        _core.Tensor(each)
             raise
 
     return call

@@ -251,11 +251,13 @@ TEST(OpErrors, Losses) {
       {[] { cross_entropy(x(2, 3), ints(0, 1), 0, {}, std::nan("")); },
        "cross_entropy: expected a finite normaliser and z_loss of at least 0, got 0 and nan"},
       {[] { rotary_table(2, 4, 1e-50); },
-       "rotary_table: expected an even width from 2 to 1048576 and a positive theta, got 4 and "
+       "rotary_table: expected an even width from 2 to 1048576 and a theta from 1e-30 to 1e30, got "
+       "4 and "
        "1e-50"},
       {[] { rotary_table(-1, 4, 1); }, "rotary_table: expected 0 to 16777216 places, got -1"},
       {[] { rotary_table(3, 5, 1); },
-       "rotary_table: expected an even width from 2 to 1048576 and a positive theta, got 5 and 1"},
+       "rotary_table: expected an even width from 2 to 1048576 and a theta from 1e-30 to 1e30, got "
+       "5 and 1"},
       {[] { distillation_loss(x(2, 3), u8(2, 3), 1, 2); },
        "distillation_loss: expected logits and target [r, c] of floating types, got f32 [2, 3] and "
        "u8 [2, 3]"},

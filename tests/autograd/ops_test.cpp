@@ -124,7 +124,7 @@ TEST(GeluTanh, HasTheSlopesOfItsEndsFarOut) {
 TEST(Divide, ByANumberNearTheEndsOfItsType) {
   for (const double number : {1e-38, 3e38, -2e-31}) {
     const Tensor x = Tensor::full({1}, number, DType::f32);
-    EXPECT_EQ((Var(x) / x.item()).value().item(), 1) << number;
+    EXPECT_NEAR((Var(x) / x.item()).value().item(), 1, 1e-6) << number;
   }
 }
 

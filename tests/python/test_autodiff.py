@@ -478,6 +478,8 @@ def test_an_op_says_why_an_array_is_no_tensor(capfd):
     ):
         with pytest.raises(nystrom.InputError, match=reason):
             ops.exp(array)
+        with pytest.raises(nystrom.InputError, match=reason):
+            ops.concat([array, array], 0)
     with pytest.raises(TypeError):
         ops.exp("text")
     assert capfd.readouterr().err == ""

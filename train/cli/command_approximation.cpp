@@ -180,10 +180,11 @@ Command add_cost(CLI::App& parent) {
   add_number(*command, "--shortest", study.shortest, "tokens of the first measurement", 16,
              std::int64_t{1} << 24);
   add_number(*command, "--longest", study.longest,
-             "tokens of the last one; each doubles the length", 16, std::int64_t{1} << 24);
+             "tokens of the last one: --shortest, doubled some times", 16, std::int64_t{1} << 24);
   add_number(*command, "--batch", study.batch, "sequences", 1, 4096);
   add_number(*command, "--tokens", study.tokens,
-             "tokens of a measurement, in place of --batch; 0: --batch", 0, std::int64_t{1} << 31);
+             "tokens of a measurement, a multiple of --longest, in place of --batch; 0: --batch", 0,
+             std::int64_t{1} << 31);
   command->get_option("--tokens")->excludes("--batch");
   add_number(*command, "--heads", study.heads, "heads", 1, 4096);
   add_number(*command, "--head-dim", study.head_dim, "width of a head", 1, 4096);

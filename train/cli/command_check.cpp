@@ -239,7 +239,8 @@ CheckReport make_report(const CheckOptions& options, Device device, Log& log) {
   report.config = spec.options;
   report.teacher = spec.teacher_shape();
   report.warnings = shared_file_warnings(report.config);
-  if (const std::string changed = changed_computation(spec); !changed.empty())
+  if (const std::string changed = spec.saved.has_checkpoints ? "" : changed_computation(spec);
+      !changed.empty())
     report.warnings.push_back("model.from: " + changed);
   const bool features = reads_features(report.config), task = has_task(report.config);
   if (!task && !features)

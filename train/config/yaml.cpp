@@ -272,7 +272,8 @@ YamlNode parse_yaml(std::string_view text, std::size_t source) {
     throw YamlError(
         from_yaml_cpp(error.mark),
         "not valid YAML: " + error.msg +
-            (told("anchor") ? "; quote patterns that begin with *, as in '**/*.txt'"
+            (told("anchor")              ? "; quote patterns that begin with *, as in '**/*.txt'"
+             : told("illegal map value") ? "; is a blank missing behind a colon above?"
              : told("invalid unicode")
                  ? "; write the character itself, as json.dumps(…, ensure_ascii=False) does"
                  : ""));

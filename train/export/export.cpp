@@ -315,7 +315,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   const fs::path place = require_empty_target(folder);  // before the weights are read
   ModelFolder as_exported = source;
   as_exported.config.attention = config.attention;
-  const auto loaded = load_model(as_exported, DType::f32, StoreMode::inference);
+  auto loaded = load_model(as_exported, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
   // A folder of Hugging Face may have the defaults of its class in their place.
@@ -366,6 +366,7 @@ ExportResult export_model(const ModelFolder& given, const fs::path& folder,
   if (options.verify)
     card.differences = verify_export(written.path(), model, tokenizer.get(), card.longest);
   write_text_file(written.path() / "README.md", model_card(card));
+  loaded.reset();  // measuring opens both models
   if (measure) measure(written.path());
   check_interruption();
   written.commit();

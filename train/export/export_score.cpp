@@ -92,8 +92,8 @@ MaskedLmOutput masked_lm_of(const Runtime& runtime, const Batch& batch) {
 void require_finite(double loss, const char* runtime, const std::string& data) {
   if (!std::isfinite(loss))
     throw DivergedError(fmt::format(
-        "the loss of {} on {} is not finite: weights have grown beyond use; export an earlier "
-        "checkpoint, or leave out --verify and --onnx int8",
+        "the loss of {} on {} is not finite: weights have grown beyond use; choose an earlier "
+        "checkpoint of a run, or leave out --verify, --onnx int8 and --text",
         runtime, data));
 }
 

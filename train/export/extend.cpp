@@ -102,14 +102,16 @@ void set_layers(ModelConfig& config, const ConvertOptions& options) {
                   "--keep-exact {}: layers with a window are not converted; leave it out", layers);
   }
   const bool adds_convolution = options.conv && !config.attention.conv_kernel_size;
-  require_input(config.has_kind(AttentionKind::nystrom) || adds_convolution,
-                "{}no layer that sees all tokens is left to convert{}",
-                options.keep_exact.empty()
-                    ? ""
-                    : fmt::format("--keep-exact {}: ", printable(options.keep_exact, 40)),
-                options.keep_exact.empty() ? ": each has a window, and takes long texts as it is"
-                                           : "; leave one out, give --conv for a convolution "
-                                             "alone, or use nystrom extend");
+  require_input(
+      config.has_kind(AttentionKind::nystrom) || adds_convolution,
+      "{}no layer that sees all tokens is left to convert{}",
+      options.keep_exact.empty()
+          ? ""
+          : fmt::format("--keep-exact {}: ", printable(options.keep_exact, 40)),
+      options.keep_exact.empty() ? ": each has a window, and takes long texts as it is"
+      : config.attention.conv_kernel_size
+          ? "; leave one out, or use nystrom extend"
+          : "; leave one out, give --conv for a convolution alone, or use nystrom extend");
 }
 
 void set_convolution(ModelConfig& config, const ConvertOptions& options, const std::string& where) {

@@ -36,9 +36,19 @@ std::string changed_computation(const RunSpec& spec) {
   old.model = before;
   run.model = now;
   std::vector<std::string> changed = changed_options(old, run);
+  const bool both_have_landmarks =
+      before.has_kind(AttentionKind::nystrom) && now.has_kind(AttentionKind::nystrom);
   std::erase_if(changed, [&](const std::string& option) {
-    return std::ranges::none_of(
-        keys, [&](const std::string& key) { return option.starts_with("model." + key); });
+    const std::string_view of_landmarks[] = {"num_landmarks", "landmark_source", "inverse",
+                                             "inverse_iterations"};
+    const std::string_view name = std::string_view(option).substr(0, option.find(' '));
+    const bool of_other_kind =
+        !both_have_landmarks && std::ranges::any_of(of_landmarks, [&](std::string_view each) {
+          return name == fmt::format("model.attention.{}", each);
+        });
+    return of_other_kind || std::ranges::none_of(keys, [&](const std::string& key) {
+             return option.starts_with("model." + key);
+           });
   });
   return changed.empty() ? ""
                          : fmt::format("its weights were trained with other options: {}",

@@ -218,9 +218,8 @@ void Run::warn_of_raised_rate() const {
   const double before = rate(*spec_.saved.options), now = rate(config_);
   if (now > 2 * before)
     log_.warn(fmt::format(
-        "step {}: the learning rate rises to {:.3g} from {:.3g} in the run so far, as its decay is "
-        "put off; with decay wsd, a copy of a checkpoint from before the decay goes on without a "
-        "jump",
+        "step {}: the learning rate rises to {:.3g}, where the run so far had {:.3g}, by another "
+        "number of steps; a copy of a checkpoint from before the decay goes on without a jump",
         next, now, before));
 }
 

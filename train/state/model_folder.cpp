@@ -373,9 +373,10 @@ std::string semantics_notice(const ModelConfig& config) {
 ModelFolder open_model(const fs::path& model, const std::vector<std::string>& overrides, Log& log,
                        HeadUse use) {
   ModelFolder folder(find_model(model, log), use, overrides);
-  std::vector<std::string> lines = {modules_notice(folder), prompts_notice(folder)};
+  std::vector<std::string> lines = {prompts_notice(folder)};
   if (use != HeadUse::replaceable) {  // else it is a run that knows what it keeps
-    lines.insert(lines.begin(), {semantics_notice(folder.config), architecture_notice(folder)});
+    lines.insert(lines.begin(), {semantics_notice(folder.config), architecture_notice(folder),
+                                 modules_notice(folder)});
     std::ranges::move(decoder_notices(folder), std::back_inserter(lines));
   }
   // A command that discards the head knows that it is not read.

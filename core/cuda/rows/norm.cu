@@ -170,7 +170,8 @@ __global__ void __launch_bounds__(block, forward_blocks<T, Packs>) forward_kerne
   const Moments<A> moments(total, n);
   A rest = 0, squares = 0;
   row.each(n, [&](A& value) { moments.add(value, rest, squares); });
-  const auto [m, s] = moments.mean_and_rstd(rest, squares, f.epsilon);
+  const auto found = moments.mean_and_rstd(rest, squares, f.epsilon);
+  const A m = found.mean, s = found.rstd;
   row.each_pack(n, [&](A(&numbers)[V], std::int64_t first) {
     const auto gamma = load_pack<V>(f.gamma + first), beta = load_pack<V>(f.beta + first);
     NYSTROM_UNROLL
@@ -207,7 +208,8 @@ __global__ void long_forward_kernel(Forward<T> f) {
   A rest = 0, squares = 0;
   for (std::int64_t i = lane_index(); i < n; i += warp_size)
     moments.add(load(row[i]), rest, squares);
-  const auto [m, s] = moments.mean_and_rstd(rest, squares, f.epsilon);
+  const auto found = moments.mean_and_rstd(rest, squares, f.epsilon);
+  const A m = found.mean, s = found.rstd;
   for (std::int64_t i = lane_index(); i < n; i += warp_size)
     f.y[r * n + i] = convert<T>((load(row[i]) - m) * s * load(f.gamma[i]) + load(f.beta[i]));
   if (lane_index() == 0) {

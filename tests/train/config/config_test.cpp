@@ -277,7 +277,7 @@ const Bad tasks[] = {
      "the sequences or raise the latter, of a trained model by nystrom extend"},
     {"StrideOfOneWindow", "task: {kind: classification, stride: 8}",
      "run.yaml:1:30: task.stride is what windows share, and with task.windows first there is one; "
-     "set task.windows to mean or max, or leave the stride out"},
+     "set task.windows to mean or max, or task.stride to null"},
     {"NoAnswerElsewhere", "task: {kind: choice, no_answer: true, columns: {choices: [a, b]}}",
      "run.yaml:1:22: task.no_answer is for tasks of kind questions; this one is of kind choice"},
 };
