@@ -209,7 +209,9 @@ TEST_F(PretrainTest, ACopyThatLeavesThePlateauEndsAsAShorterRun) {
   };
   EXPECT_EQ(weights("branch"), weights("straight"));
   train("branch", "training.steps=" + std::to_string(2 * steps));
-  expect_says(last_.err, fmt::format("step {}: the learning rate rises to 0.001 from ", steps + 1));
+  expect_says(last_.err,
+              fmt::format("step {}: the learning rate rises to 0.001, where the run so far had ",
+                          steps + 1));
 }
 
 TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
