@@ -344,7 +344,7 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
     errors.note("", [&] {
       spec.teacher = open_teacher(spec);
       for (const std::string& line : decoder_notices(*spec.teacher))
-        spec.notices.push_back(fmt::format("{} ({})", line, "distillation.teacher"));
+        spec.notices.push_back(line + " (distillation.teacher)");
     });
 }
 

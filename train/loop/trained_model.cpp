@@ -16,11 +16,9 @@ namespace fs = std::filesystem;
 std::string changed_computation(const RunSpec& spec) {
   if (!spec.start) return "";
   const ModelConfig &before = spec.start->config, &now = spec.options.model;
-  std::vector<std::string> keys = {"attention.",      "num_attention_heads",
-                                   "hidden_act",      "norm",
-                                   "layer_norm_eps",  "position",
-                                   "rope_theta",      "mlp",
-                                   "local_rope_theta"};
+  std::vector<std::string> keys = {"attention.", "num_attention_heads", "hidden_act",
+                                   "norm",       "layer_norm_eps",      "position",
+                                   "rope_theta", "local_rope_theta",    "mlp"};
   const auto add = [&](std::initializer_list<const char*> more) {
     if (!spec.options.start.fresh_head) keys.insert(keys.end(), more.begin(), more.end());
   };
@@ -35,20 +33,18 @@ std::string changed_computation(const RunSpec& spec) {
   RunConfig old, run;
   old.model = before;
   run.model = now;
+  if (!before.has_kind(AttentionKind::nystrom) || !now.has_kind(AttentionKind::nystrom)) {
+    // Options of landmarks change nothing where one of both has none.
+    AttentionConfig& of_run = run.model.attention;
+    of_run.num_landmarks = before.attention.num_landmarks;
+    of_run.landmark_source = before.attention.landmark_source;
+    of_run.inverse = before.attention.inverse;
+    of_run.inverse_iterations = before.attention.inverse_iterations;
+  }
   std::vector<std::string> changed = changed_options(old, run);
-  const bool both_have_landmarks =
-      before.has_kind(AttentionKind::nystrom) && now.has_kind(AttentionKind::nystrom);
   std::erase_if(changed, [&](const std::string& option) {
-    const std::string_view of_landmarks[] = {"num_landmarks", "landmark_source", "inverse",
-                                             "inverse_iterations"};
-    const std::string_view name = std::string_view(option).substr(0, option.find(' '));
-    const bool of_other_kind =
-        !both_have_landmarks && std::ranges::any_of(of_landmarks, [&](std::string_view each) {
-          return name == fmt::format("model.attention.{}", each);
-        });
-    return of_other_kind || std::ranges::none_of(keys, [&](const std::string& key) {
-             return option.starts_with("model." + key);
-           });
+    return std::ranges::none_of(
+        keys, [&](const std::string& key) { return option.starts_with("model." + key); });
   });
   return changed.empty() ? ""
                          : fmt::format("its weights were trained with other options: {}",
