@@ -133,13 +133,13 @@ class TextRows : public TableReader {
 
   /// The remedy where the header has not this column.
   std::string hint(const WantedColumn& column) const {
-    const bool task = column.option.starts_with("task.");
-    if (names_.size() == 1 && separator_ == '\t' && names_[0].find(',') != std::string::npos)
-      return fmt::format("; if commas separate them, {}csv",
-                         task ? "set task.format to " : "let its name end in .");
-    if (names_.size() == 1 && separator_ == ',' && names_[0].find('\t') != std::string::npos)
-      return fmt::format("; if tabs separate them, {}tsv",
-                         task ? "set task.format to " : "let its name end in .");
+    const auto holds = [&](char own, char other) {
+      return names_.size() == 1 && separator_ == own && names_[0].find(other) != std::string::npos;
+    };
+    const char* remedy =
+        column.option.starts_with("task.") ? "set task.format to " : "let its name end in .";
+    if (holds('\t', ',')) return fmt::format("; if commas separate them, {}csv", remedy);
+    if (holds(',', '\t')) return fmt::format("; if tabs separate them, {}tsv", remedy);
     return naming_hint(column);
   }
 
