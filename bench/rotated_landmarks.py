@@ -14,12 +14,12 @@ one, on sequences of the held-out text:
     slow alone, others unrotated / dropped   only columns whose period is above two segments turn;
                         the others keep their values in these scores, or are left out"""
 
-import argparse
 import json
 import math
 from pathlib import Path
 
 import torch
+from nystrom_runs import parser_of
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -131,8 +131,7 @@ def errors(model: Model, ids: Tensor, m: int) -> list[dict[str, float]]:
 
 
 def main() -> None:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("text", type=Path)
     options = parser.parse_args()

@@ -249,15 +249,17 @@ def draw(options, results):
     for task in ("mlm-512", "mlm-2048", "mlm-8192"):
         length = task.removeprefix("mlm-")
         runs = results.of(task=task, seed=1)
-        minutes = [run["minutes"] / run["steps"] for run in runs]
         write_chart(
             options.draw / f"windows-{length}.svg",
             title=f"Held-out masked loss at {length} tokens",
             x_label="minutes of two quiet cores",
             y_label="loss",
             series=[
-                series(run["kind"], [(each * step, loss) for step, loss in run["curve"]])
-                for run, each in zip(runs, minutes)
+                series(
+                    run["kind"],
+                    [(run["minutes"] * step / run["steps"], loss) for step, loss in run["curve"]],
+                )
+                for run in runs
             ],
         )
 

@@ -11,6 +11,7 @@ import subprocess
 import torch
 import transformers
 from common import deviation, script, write_tensors
+from make_architecture_fixtures import exact_rotation, loss_of_answers
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 from transformers.models.modernbert import modeling_modernbert
@@ -29,17 +30,12 @@ LENGTHS = (64, WINDOW, WINDOW + 1, WINDOW + 2, 3 * WINDOW + 16)  # of the rows o
 
 
 def compute_rotations_in_float64() -> None:
-    def forward(self, x, position_ids, layer_type=None):
-        inverse = getattr(self, f"{layer_type}_inv_freq") if layer_type else self.inv_freq
-        angles = (position_ids[..., None].float() * inverse.float()).repeat(1, 1, 2).to(x.dtype)
-        return angles.cos(), angles.sin()
-
     def rotate(q, k, cos, sin, *_, **__):
         half = modeling_modernbert.rotate_half
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         return q * cos + half(q) * sin, k * cos + half(k) * sin
 
-    modeling_modernbert.ModernBertRotaryEmbedding.forward = forward
+    modeling_modernbert.ModernBertRotaryEmbedding.forward = exact_rotation
     if transformers.__version__.startswith("5"):
         modeling_modernbert.apply_rotary_pos_emb = rotate
 
@@ -90,18 +86,12 @@ def results_of(model: torch.nn.Module, batch: dict) -> dict[str, torch.Tensor]:
     for name in ("logits", "start_logits", "end_logits"):
         if getattr(output, name, None) is not None:
             results[name] = getattr(output, name)
-    hidden = batch["attention_mask"] == 0
-    losses = []
-    for end in ("start", "end"):
-        if f"{end}_positions" in batch:
-            logits = results[f"{end}_logits"].masked_fill(hidden, -torch.inf)
-            losses.append(cross_entropy(logits, batch[f"{end}_positions"]))
     if "labels" in batch:
-        losses = [cross_entropy(results["logits"].flatten(0, -2), batch["labels"].flatten())]
-        if results["logits"].ndim == 2:
-            losses = [cross_entropy(results["logits"], batch["labels"])]
-    if losses:
-        results["loss"] = sum(losses) / len(losses)
+        logits, labels = results["logits"], batch["labels"]
+        results["loss"] = cross_entropy(logits.flatten(0, logits.ndim - 2), labels.flatten())
+    elif "start_positions" in batch:
+        results["loss"] = loss_of_answers(results, batch)
+    if "loss" in results:
         results["loss"].backward()
         table = base.embeddings.tok_embeddings.weight.grad
         results["grad.nystromformer.embeddings.word_embeddings.weight"] = table

@@ -199,9 +199,11 @@ def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
     return {}
 
 
-def exact_rotation(module, x, position_ids):
-    """ModernBERT's cosines and sines in x's type, of angles in float32 as its own forward has."""
-    angles = position_ids[..., None].float() * module.inv_freq.float()
+def exact_rotation(module, x, position_ids, layer_type=None):
+    """ModernBERT's cosines and sines in x's type, of angles in float32 as its own forward has.
+    transformers 5 asks by the type of layer."""
+    inverse = getattr(module, f"{layer_type}_inv_freq" if layer_type else "inv_freq")
+    angles = position_ids[..., None].float() * inverse.float()
     angles = torch.cat((angles, angles), dim=-1).to(x.dtype)
     return angles.cos(), angles.sin()
 
