@@ -8,9 +8,9 @@ namespace nystrom {
 
 /// nystrom_attention() for the sequences of more than m tokens, and exact attention for the others.
 /// Segments cover the tokens of a sequence, and the first iterate is scaled by matrix: a sequence's
-/// result does not depend on padding, or on the others of its batch. With rotary positions landmarks
-/// are means that are rotated at the middle of their segments: the mean of rotated rows would lose
-/// what turns fast within a segment.
+/// result does not depend on padding, or on the others of its batch. With rotary positions
+/// landmarks are means that are rotated at the middle of their segments: the mean of rotated rows
+/// would lose what turns fast within a segment.
 class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);
