@@ -21,12 +21,16 @@ namespace {
 int allocations_left = 0;  ///< allocations until one fails; 0: none fails
 bool allocation_failed = false;
 
-void* allocate(std::size_t size) {
+void* allocate_or_null(std::size_t size) noexcept {
   if (allocations_left > 0 && --allocations_left == 0) {
     allocation_failed = true;
-    throw std::bad_alloc();
+    return nullptr;
   }
-  void* block = std::malloc(size == 0 ? 1 : size);
+  return std::malloc(size == 0 ? 1 : size);
+}
+
+void* allocate(std::size_t size) {
+  void* block = allocate_or_null(size);
   if (!block) throw std::bad_alloc();
   return block;
 }
@@ -35,6 +39,13 @@ void* allocate(std::size_t size) {
 
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new[](std::size_t size) { return allocate(size); }
+// AddressSanitizer has a form of its own of these, whose blocks it does not let free() take.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size);
+}
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete[](void* block) noexcept { std::free(block); }
 void operator delete(void* block, std::size_t) noexcept { std::free(block); }
