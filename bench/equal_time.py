@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from charts import series
 from nystrom_runs import parser_of, read_json, write_whole
 
 
@@ -56,6 +57,11 @@ class Results:
                 own = kind | {"seed": seed, "minutes": self.options.minutes}
                 self.runs.append(own | train(seed, **kind))
                 self.write()
+
+
+def over_minutes(run: dict, name: str) -> dict:
+    """The curve of a run, whose steps took the same time, for a chart."""
+    return series(name, [(run["minutes"] * step / run["steps"], y) for step, y in run["curve"]])
 
 
 def shown(values: list[float], digits: int) -> str:

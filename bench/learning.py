@@ -4,6 +4,7 @@ variants, each for as many steps as fit into --minutes at its own speed, seed af
     python3 bench/learning.py --data DATA --speed      # on a quiet machine, once
     python3 bench/learning.py --data DATA --seeds 3    # then, on any machine, in stretches
     python3 bench/learning.py --data DATA --table
+    python3 bench/learning.py --data DATA --draw docs/learning.svg    # the first seed's curves
 
 The base is the model of bench/downstream.py: 4 layers of 192, 8,000 pieces, 64 sequences of 128
 tokens, AdamW at 1e-3 with its peak after a tenth of the steps, on 64 novels. A variant changes one
@@ -20,8 +21,9 @@ import statistics
 import tempfile
 from pathlib import Path
 
+from charts import write_chart
 from downstream import PRETRAINING
-from equal_time import Results, shown, timed_parser_of
+from equal_time import Results, over_minutes, shown, timed_parser_of
 from nystrom_runs import novels, nystrom, records_of, write_settings
 
 GEGLU = {"model.mlp": "geglu", "model.intermediate_size": 512}
@@ -29,7 +31,9 @@ PRE_NORM = {"model.norm": "pre", "model.final_norm": True}
 MUON = {"optimizer.name": "muon", "optimizer.learning_rate": 5e-3}
 FEWER_MASKS = {"masking.probability": {"0": 0.3, "end": 0.15}}
 EXACT = {"model.attention.kind": "softmax", "model.attention.conv_kernel_size": None}
+CONVOLUTION = {"model.attention.conv_kernel_size": 33}
 TOGETHER = MUON | FEWER_MASKS | {"model.hidden_dropout_prob": 0.0}
+MODERN = EXACT | GEGLU | {"model.positions": "rope", "model.bias": False}
 REPLACED = {"pretraining.objective": "replaced_tokens"}
 VARIANTS = {
     "base": {},
@@ -51,6 +55,7 @@ VARIANTS = {
     "rope": {"model.positions": "rope"},
     "no biases": {"model.bias": False},
     "exact": EXACT,
+    "exact, convolution": EXACT | CONVOLUTION,
     "window": {"model.attention.window": 32},
     "untied": {"model.tie_word_embeddings": False},
     "paragraphs": {"data.documents": "lines", "data.packing": "isolated"},
@@ -66,7 +71,8 @@ VARIANTS = {
     "replaced tokens, 2e-3": REPLACED | {"optimizer.learning_rate": 2e-3},
     "together": TOGETHER,
     "together, exact": TOGETHER | EXACT,
-    "together, modern": TOGETHER | EXACT | GEGLU | {"model.positions": "rope", "model.bias": False},
+    "together, modern": TOGETHER | MODERN,
+    "together, modern, convolution": TOGETHER | MODERN | CONVOLUTION,
 }
 SHARED = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
 # A loss compares models on one text, cut and masked in one way, whatever their training has.
@@ -131,7 +137,9 @@ def train(options, steps, variant, seed):
     def evaluated(*words):
         return json.loads(nystrom(options, "evaluate", run, "--json", "--quiet", *words))
 
-    line = {"steps": steps}
+    words = ("check", run / "config.yaml", "--speed", "1G", "--json", "--quiet")
+    step = json.loads(nystrom(options, *words))["memory"]["computation_seconds"]
+    line = {"steps": steps, "teraflops": round(steps * step / 1000)}
     if variant not in OTHER_LOSS:
         held_out = options.data / "corpus_novels/novels_valid.txt"
         sets = [f"--set={k}={json.dumps(v)}" for k, v in JUDGED.items()]
@@ -144,7 +152,7 @@ def train(options, steps, variant, seed):
 
 
 def print_table(options, results):
-    print(f"| variant | steps | loss | BLiMP, % | seeds |\n|---|{4 * '--:|'}")
+    print(f"| variant | steps | PFLOP | loss | BLiMP, % | seeds |\n|---|{5 * '--:|'}")
     for variant in options.variants:
         runs = results.of(variant=variant)
         if not runs:
@@ -152,18 +160,42 @@ def print_table(options, results):
         losses = [run["loss"] for run in runs if "loss" in run]
         pairs = shown([100 * run["blimp"] for run in runs], 1)
         steps, loss = runs[0]["steps"], shown(losses, 3) if losses else "–"
-        print(f"| {variant} | {steps} | {loss} | {pairs} | {len(runs)} |")
+        operations = f"{runs[0]['teraflops'] / 1000:.1f}" if "teraflops" in runs[0] else "–"
+        print(f"| {variant} | {steps} | {operations} | {loss} | {pairs} | {len(runs)} |")
+
+
+def draw(options, results):
+    """The losses over time of variants that judge themselves as JUDGED does."""
+    alike = [v for v in options.variants if v not in OTHER_LOSS and judges_alike(VARIANTS[v])]
+    runs = [run for variant in alike for run in results.of(variant=variant, seed=1)]
+    write_chart(
+        options.draw,
+        title="Held-out masked loss of one model, trained in many ways",
+        x_label="minutes of two cores",
+        y_label="loss",
+        series=[over_minutes(run, run["variant"]) for run in runs],
+    )
+
+
+def judges_alike(changes):
+    masks = changes.get("masking.probability")
+    at_end = masks.get("end") if isinstance(masks, dict) else masks
+    judged = {**changes, "masking.probability": at_end or 0.15}
+    return all(judged.get(key, value) == value for key, value in JUDGED.items())
 
 
 def main():
     parser = timed_parser_of(__doc__, 4, "learning")
     parser.add_argument("--data", type=Path, required=True, help="corpus_novels and blimp")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--draw", type=Path)
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     options = parser.parse_args()
     results = Results(options)
     if options.speed:
         return measure_speed(options, results)
+    if options.draw:
+        return draw(options, results)
     if not options.table:
         options.pairs = minimal_pairs(options)
 

@@ -32,8 +32,8 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
-from charts import series, write_chart
-from equal_time import Results, shown, timed_parser_of
+from charts import write_chart
+from equal_time import Results, over_minutes, shown, timed_parser_of
 from nystrom_runs import files_of, listops, made, novels, nystrom, records_of, write_settings
 from word_tokenizer import write_tokenizer
 
@@ -254,13 +254,7 @@ def draw(options, results):
             title=f"Held-out masked loss at {length} tokens",
             x_label="minutes of two quiet cores",
             y_label="loss",
-            series=[
-                series(
-                    run["kind"],
-                    [(run["minutes"] * step / run["steps"], loss) for step, loss in run["curve"]],
-                )
-                for run in runs
-            ],
+            series=[over_minutes(run, run["kind"]) for run in runs],
         )
 
 
