@@ -5,6 +5,16 @@
 #include "core/base/utf8.h"
 
 namespace nystrom {
+namespace {
+
+/// Soft hyphen, spaces and joiners of no width, marks of direction, separators of lines and
+/// paragraphs, byte order mark.
+bool is_invisible(char32_t c) {
+  return c == 0xAD || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
+}
+
+}  // namespace
 
 std::string printable(std::string_view text, std::size_t max_bytes) {
   std::string result;
@@ -18,7 +28,12 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
       result += fmt::format("\\x{:02x}", lead);
       text.remove_prefix(1);
     } else {
-      result += text.substr(0, length);
+      std::size_t next = 0;
+      const char32_t c = next_code_point(text, next);
+      if (is_invisible(c))
+        result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));
+      else
+        result += text.substr(0, length);
       text.remove_prefix(length);
     }
   }

@@ -8,7 +8,8 @@
 
 namespace nystrom {
 
-/// `text` with control bytes and invalid UTF-8 as \xNN. Text beyond `max_bytes` is cut and ends in
+/// `text` with control bytes and invalid UTF-8 as \xNN, and with line separators and characters
+/// without width as \uNNNN. Text beyond `max_bytes` is cut and ends in
 /// "…".
 std::string printable(std::string_view text, std::size_t max_bytes = 160);
 /// The same for a path, without cutting.
