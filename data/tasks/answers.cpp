@@ -155,12 +155,14 @@ std::string normalize_answer(std::string_view text) {
 }
 
 AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted) {
-  static const std::string none;
-  if (truths.empty()) truths = std::span(&none, 1);
   const std::string given = normalize_answer(predicted);
+  std::vector<std::string> rights;  // without those that leave no word, as SQuAD 2.0's script
+  for (const std::string& truth : truths)
+    if (std::string right = normalize_answer(truth); !right.empty())
+      rights.push_back(std::move(right));
+  if (rights.empty()) rights.emplace_back();
   AnswerScore best;
-  for (const std::string& truth : truths) {
-    const std::string right = normalize_answer(truth);
+  for (const std::string& right : rights) {
     if (right == given) best.exact = 1;
     best.f1 = std::max(best.f1, words_f1(right, given));
   }

@@ -19,11 +19,12 @@ namespace {
 
 constexpr std::size_t max_labels = 10000, max_named = 20;
 
-/// A label in lower case and Unicode's form NFKC, without white space around it.
+/// A label in lower case and Unicode's form NFKC, without white space around it and without
+/// characters that have no width.
 std::string folded(const std::string& name) {
   const std::string_view inner = trimmed(name);
-  constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT |
-                                                          UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+  constexpr auto options = static_cast<utf8proc_option_t>(
+      UTF8PROC_STABLE | UTF8PROC_IGNORE | UTF8PROC_COMPAT | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
   utf8proc_uint8_t* result = nullptr;
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(inner.data()),
                                  static_cast<utf8proc_ssize_t>(inner.size()), &result, options);
@@ -93,7 +94,7 @@ std::vector<std::pair<std::string, std::string>> labels_alike(
     const auto number = number_of<double>(name);
     const bool exact = number && std::abs(*number) < 9007199254740992;  // 2^53
     const auto [first, added] =
-        known.emplace(exact ? fmt::format("{}", *number) : folded(name), name);
+        known.emplace(exact ? fmt::format("{}", *number + 0.0) : folded(name), name);
     if (!added) alike.emplace_back(first->second, name);
   }
   return alike;

@@ -41,6 +41,20 @@ double mean(std::span<const double> values) {
                static_cast<double>(values.size()));
 }
 
+/// The differences from the mean, times a power of two that brings the largest value to 1, so that
+/// no square is too large or too small.
+std::vector<double> deviations(std::span<const double> values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  int exponent = 0;
+  std::frexp(largest, &exponent);
+  std::vector<double> result;
+  for (const double value : values) result.push_back(std::ldexp(value, -exponent));
+  const double middle = mean(result);
+  for (double& value : result) value -= middle;
+  return result;
+}
+
 bool all_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
@@ -193,13 +207,12 @@ double pearson_correlation(std::span<const double> a, std::span<const double> b)
   check_sizes(a, b);
   if (a.size() < 2 || !all_finite(a) || !all_finite(b) || is_constant(a) || is_constant(b))
     return NAN;
-  const double mean_a = mean(a), mean_b = mean(b);
+  const std::vector<double> from_a = deviations(a), from_b = deviations(b);
   double aa = 0, bb = 0, ab = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const double x = a[i] - mean_a, y = b[i] - mean_b;
-    aa += x * x;
-    bb += y * y;
-    ab += x * y;
+    aa += from_a[i] * from_a[i];
+    bb += from_b[i] * from_b[i];
+    ab += from_a[i] * from_b[i];
   }
   return std::clamp(ab / (std::sqrt(aa) * std::sqrt(bb)), -1.0, 1.0);
 }

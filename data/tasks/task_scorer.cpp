@@ -398,12 +398,17 @@ void require_fine_values(const TaskDataset& data, DType dtype) {
   if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) return;
   const auto count = static_cast<double>(values.size());
   double mean = 0, squares = 0, largest = 0;
-  for (const double value : values) mean += value / count;
   for (const double value : values) {
-    squares += (value - mean) * (value - mean) / count;
+    mean += value / count;
     largest = std::max(largest, std::abs(value));
   }
-  const double spread = std::sqrt(squares);
+  for (const double value : values)
+    squares += (value - mean) / largest * ((value - mean) / largest) / count;
+  const double spread = largest * std::sqrt(squares);
+  require_input(std::numeric_limits<float>::min() < 0.001 * spread,
+                "the values of the training data spread by {:.3g}, too little for f32; multiply "
+                "them by a constant",
+                spread);
   const auto require_finer = [&](double rounding, double share, const char* type,
                                  const char* remedy) {
     require_input(rounding < share * spread,

@@ -30,7 +30,8 @@ bool LineReader::next(std::string& line) {
     if (end != std::string_view::npos) break;
   }
   if (!any) return false;
-  if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
+  ++line_;
+  while (line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
   line.erase(line.find_last_not_of('\r') + 1);
   require_input(line_ > 1 || ended || line.find('\r') == line.npos || !encoding_hint(line).empty(),
                 "{}{}", name_, ends_in_cr_alone);

@@ -28,8 +28,8 @@ inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 inline constexpr std::string_view ends_in_cr_alone =
     ": its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new";
 
-/// Reads a file, which may be compressed (.gz, .zst), in the memory of one line. A UTF-8 byte order
-/// mark at the beginning is dropped. CRs before the LF belong to the line end. No further line
+/// Reads a file, which may be compressed (.gz, .zst), in the memory of one line. UTF-8 byte
+/// order marks at the beginning of a line are dropped: joined files have them within. CRs before the LF belong to the line end. No further line
 /// begins after the last line end.
 class LineReader {
  public:

@@ -180,7 +180,8 @@ def answer_cases(rng, count):
 
 
 def answer_metrics(case):
-    truths, predicted = case["truth"] or [""], case["predicted"]
+    truths = [t for t in case["truth"] if squad_metrics.normalize_answer(t)] or [""]
+    predicted = case["predicted"]
     return {
         "exact": max(squad_metrics.compute_exact(truth, predicted) for truth in truths),
         "f1": max(squad_metrics.compute_f1(truth, predicted) for truth in truths),

@@ -48,6 +48,23 @@ TEST(TaskMetrics, NothingToMeasure) {
   EXPECT_EQ(score_entities({}, {}).accuracy, 0);
 }
 
+TEST(TaskMetrics, CorrelationsDoNotDependOnThePowerOfTwo) {
+  const Values a{1, 4, 2, 5, 3}, b{2, 1, 4, 3, 7};
+  const double expected = pearson_correlation(a, b);
+  for (const int exponent : {-1060, -600, -530, 600, 1020}) {
+    Values scaled;
+    for (const double value : a) scaled.push_back(std::ldexp(value, exponent));
+    EXPECT_EQ(expected, pearson_correlation(scaled, b)) << exponent;
+  }
+}
+
+TEST(TaskMetrics, ARightAnswerWithoutAWordIsNoneBesideOthers) {
+  const std::vector<std::string> truths{"the", "the sea"}, articles{"the", "a"};
+  EXPECT_EQ(score_answer(truths, "").exact, 0);
+  EXPECT_EQ(score_answer(truths, "sea").exact, 1);
+  EXPECT_EQ(score_answer(articles, "").exact, 1);
+}
+
 TEST(TaskMetrics, WordsWithoutATokenArePassedOver) {
   const std::vector<Tags> truth{{"B-X", "I-X", "I-X", "O"}}, predicted{{"B-X", "", "I-X", "O"}};
   const EntityScores scores = score_entities(truth, predicted);
