@@ -57,6 +57,11 @@ nb::dict encode_batch(const Tokenizer& tokenizer, const Strings& texts,
                   wanted);
     width = wanted;
   }
+  constexpr std::int64_t most = std::int64_t{1} << 32;
+  require_input(width <= most / std::max<std::int64_t>(std::ssize(rows), 1),
+                "max_length {}: {} texts of as many ids are more than memory holds; choose a "
+                "smaller one, or padding='longest'",
+                width, std::ssize(rows));
   const std::int32_t pad = tokenizer.special().pad;
   const bool even = std::ranges::all_of(
       rows, [&](const WrappedIds& row) { return std::ssize(row.ids) == width; });
@@ -110,7 +115,15 @@ void bind_tokenizer(nb::module_& module) {
           [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
              bool skip_special_tokens) { return tokenizer.decode(ids, skip_special_tokens); },
           "ids"_a, "skip_special_tokens"_a = true, doc::Tokenizer_decode, ReleaseLock())
-      .def("id_to_token", &Tokenizer::piece, "id"_a, doc::Tokenizer_piece)
+      .def(
+          "id_to_token",
+          [](const Tokenizer& tokenizer, std::int32_t id) {
+            const std::string& piece = tokenizer.piece(id);
+            require_input(!piece.empty() || tokenizer.find(piece) == id,
+                          "id {}: the vocabulary has no token of it", id);
+            return piece;
+          },
+          "id"_a, doc::Tokenizer_piece)
       .def(
           "token_to_id",
           [](const Tokenizer& tokenizer, const std::string& token) {

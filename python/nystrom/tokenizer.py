@@ -6,7 +6,7 @@ import operator
 
 from nystrom import _core
 from nystrom._options import absolute, require_numbers
-from nystrom._texts import text_of, texts_of
+from nystrom._texts import described, text_of, texts_of
 from nystrom.errors import InputError
 
 TYPE_CHECKING = False
@@ -73,7 +73,14 @@ class Tokenizer:
         """The text of ids."""
         if isinstance(ids, str):
             raise TypeError(f"ids: got {ids!r}, expected numbers of tokens")
-        return self._core.decode([operator.index(each) for each in ids], skip_special_tokens)
+        try:
+            numbers = [operator.index(each) for each in ids]
+        except TypeError:
+            raise TypeError(
+                f"ids: got {described(ids)}, expected the ids of one text; of several: "
+                "[tokenizer.decode(each) for each in ids]"
+            ) from None
+        return self._core.decode(numbers, skip_special_tokens)
 
     def id_to_token(self, id: int) -> str:
         """The token of an id, as the vocabulary has it."""

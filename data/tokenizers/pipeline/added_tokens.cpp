@@ -95,7 +95,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer& n
     if (token.normalized && normalizer) normalizer(form);
     require_input(!form.empty(),
                   "the tokenizer's normalizer leaves nothing of the added token '{}', which is to "
-                  "be found in normal text",
+                  "be found in normal text; give it \"normalized\": false",
                   printable(token.content));
     forms.push_back(form.text());
   }

@@ -207,6 +207,8 @@ std::unique_ptr<WordModel> read_bpe(const JsonPart& part) {
     dropout->fail("dropout of merges is not supported");
   BpeOptions options;
   options.unknown = part.text_or("unk_token", "");
+  if (const auto unknown = part.find("unk_token"); unknown && options.unknown.empty())
+    unknown->fail("is empty, and names no piece; expected a piece, or null for none");
   options.continuing_prefix = part.text_or("continuing_subword_prefix", "");
   options.end_suffix = part.text_or("end_of_word_suffix", "");
   options.fuse_unknown = part.boolean_or("fuse_unk", false);

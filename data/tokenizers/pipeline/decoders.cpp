@@ -205,6 +205,8 @@ Decoder read_decoder(const JsonPart& part) {
   if (type == "ByteFallback") return join_bytes;
   if (type == "Fuse") return fuse;
   if (type == "Strip") return read_strip(part);
+  if (type == "BPEDecoder" && part.text_or("suffix", "</w>").empty())
+    part["suffix"].fail("is empty; expected a suffix, as </w>");
   if (type == "BPEDecoder")
     return [suffix = part.text_or("suffix", "</w>")](Parts& parts) {
       for (std::size_t i = 0; i < parts.size(); ++i)

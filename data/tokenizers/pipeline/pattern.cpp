@@ -53,16 +53,20 @@ struct Expression {
   int nested_looks = 0;  // nesting depth of look-arounds: each level scans the text again
   int calls = 0;         // of groups, as \g<name>: nested calls double the compiled size
   int classes = 0;       // character classes, \w, \p{L}, […]: tens of kilobytes each
+  bool has_condition = false;  // (?(…)…): Oniguruma 6.9.8 takes its first branch for all of it
 };
 
+bool looks_behind(std::string_view group) {
+  return group.starts_with("?<=") || group.starts_with("?<!");
+}
+
 bool is_look_around(std::string_view group) {
-  return group.starts_with("?=") || group.starts_with("?!") || group.starts_with("?<=") ||
-         group.starts_with("?<!");
+  return group.starts_with("?=") || group.starts_with("?!") || looks_behind(group);
 }
 
 Expression examine(std::string_view expression) {
   Expression found;
-  std::vector<bool> groups;  // for each open group: whether it is a look-around
+  std::vector<std::string_view> groups;  // the text behind the parenthesis of each open one
   int looks = 0, brackets = 0;
   for (std::size_t i = 0, length = 1; i < expression.size(); i += length) {
     const std::string_view rest = expression.substr(i);
@@ -70,6 +74,12 @@ Expression examine(std::string_view expression) {
     length = 1;
     if (c == '\\' && rest.size() > 1) {
       length = 2;
+      if (rest[1] == 'R' && brackets == 0 && std::ranges::none_of(groups, looks_behind)) {
+        // Oniguruma 6.9.8 takes the first branch of \R, CR, for the beginning of each match of a
+        // repetition. It looks for none behind an empty look-ahead.
+        found.text += R"((?:(?=)\R))";
+        continue;
+      }
       if (rest[1] == 'g') ++found.calls;
       if (std::string_view("dDhHpPsSwW").find(rest[1]) != std::string_view::npos) ++found.classes;
     } else if (c == '[') {
@@ -90,11 +100,12 @@ Expression examine(std::string_view expression) {
     } else if (c == ']') {
       brackets = std::max(brackets - 1, 0);
     } else if (brackets == 0 && c == '(') {
-      groups.push_back(is_look_around(rest.substr(1)));
-      looks += groups.back() ? 1 : 0;
+      groups.push_back(rest.substr(1));
+      found.has_condition |= rest.starts_with("(?(");
+      looks += is_look_around(groups.back()) ? 1 : 0;
       found.nested_looks = std::max(found.nested_looks, looks);
     } else if (brackets == 0 && c == ')' && !groups.empty()) {
-      looks -= groups.back() ? 1 : 0;
+      looks -= is_look_around(groups.back()) ? 1 : 0;
       groups.pop_back();
     }
     found.text += rest.substr(0, length);
@@ -182,6 +193,10 @@ Pattern::Pattern(std::string_view expression, const std::string& where)
   require_input(read.classes <= max_classes,
                 "{}: the regular expression '{}' has {} classes of characters, expected at most {}",
                 where, expression_, read.classes, max_classes);
+  require_input(!read.has_condition,
+                "{}: the regular expression '{}' has a condition, (?(…)…), which versions of "
+                "Oniguruma match differently; write its branches as (?:…|…)",
+                where, expression_);
   initialize();
   OnigRegex regex = nullptr;
   OnigErrorInfo info{};

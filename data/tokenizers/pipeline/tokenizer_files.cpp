@@ -1,6 +1,7 @@
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "core/base/json.h"
 #include "core/base/json_part.h"
@@ -42,8 +43,14 @@ Merges read_merges_file(std::string_view text, const std::string& source) {
                 "{}: the last line has no line feed, and transformers leaves it out; add one",
                 source);
   Merges merges;
+  std::unordered_map<std::string_view, std::size_t> lines;
   for_each_line(text, source, [&](std::string_view line, std::size_t number) {
     if (number == 1) return;
+    const auto [first, added] = lines.try_emplace(line, number);
+    require_input(added,
+                  "{}:{}: '{}' is in line {} too; transformers 4 takes the first one's rank, and 5 "
+                  "the last one's; remove one",
+                  source, number, printable(line), first->second);
     const std::size_t space = line.find(' ');
     require_input(space != line.npos && line.find(' ', space + 1) == line.npos,
                   "{}:{}: '{}' is no pair of pieces", source, number, printable(line));

@@ -105,7 +105,7 @@ TEST(AddedTokens, LeftWithNothing) {
   json["normalizer"] = {{"type", "Strip"}};
   EXPECT_EQ(input_error([&] { tokenizer_of(json); }),
             "the tokenizer's normalizer leaves nothing of the added token '\\x0a', which is to be "
-            "found in normal text");
+            "found in normal text; give it \"normalized\": false");
 }
 
 /// A file may add a token again with other flags, and so may the settings of a folder.

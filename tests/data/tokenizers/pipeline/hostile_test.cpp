@@ -331,6 +331,9 @@ TEST(Gpt2Vocabulary, Wrong) {
             "first line, so put that there");
   EXPECT_EQ(error(vocabulary, "#version: 0.2\na c\n"),
             "merges.txt: model: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary");
+  EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\na b\n"),
+            "merges.txt:3: 'a b' is in line 2 too; transformers 4 takes the first one's rank, and "
+            "5 the last one's; remove one");
 }
 
 }  // namespace

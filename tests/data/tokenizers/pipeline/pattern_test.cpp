@@ -74,6 +74,13 @@ TEST(Pattern, Repetitions) {
   EXPECT_EQ(matches("x*", "ab"), (Strings{"", "", ""}));
 }
 
+TEST(Pattern, LineEndsRepeat) {
+  EXPECT_EQ(matches("\\R+", "a\n\n\nb\r\nc"), (Strings{"\n\n\n", "\r\n"}));
+  EXPECT_EQ(matches("\\s*\\R+|[a-z]+\\R*", " \n\nab\n\n"), (Strings{" \n\n", "ab\n\n"}));
+  EXPECT_EQ(matches("(?<=\\R)a", "a\na\r\na"), (Strings{"a"}));  // behind \r\n, as there
+  EXPECT_EQ(matches("\\\\R", "\\R"), (Strings{"\\R"}));
+}
+
 TEST(Pattern, AlternativesTakeTheFirst) {
   EXPECT_EQ(matches("a|ab", "ab"), (Strings{"a"}));
   EXPECT_EQ(matches("(ab|a)(c|bc)", "abc"), (Strings{"abc"}));
@@ -152,6 +159,9 @@ TEST(Pattern, LimitsOfExpressions) {
             "f: p: the regular expression '(?=(?=(?=(?=a)b)b)b)b' has 4 look-arounds one inside "
             "another, expected at most 3");
   EXPECT_EQ(construction_error("[(?=(?=](?=(?=(?!a)))\\((?=a)"), "no error");
+  EXPECT_EQ(construction_error("(a)?(?(1)b|c)"),
+            "f: p: the regular expression '(a)?(?(1)b|c)' has a condition, (?(…)…), which versions "
+            "of Oniguruma match differently; write its branches as (?:…|…)");
   EXPECT_EQ(construction_error(nested(100, "(?:", "b)")), "no error");
   EXPECT_EQ(construction_error(nested(300, "(", ")")), "f: p: the regular expression '" +
                                                            printable(nested(300, "(", ")")) +
