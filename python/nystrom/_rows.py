@@ -143,11 +143,11 @@ def _column_rows(data: Any, name: str, columns: Sequence[str]) -> Iterator[Row]:
             raise InputError(
                 f"{name}: column {columns[0]!r} has {len(parts[0])} values, {column!r} {len(part)}"
             )
-    _require_one_index(parts, columns, name)
+    require_one_index(parts, columns, name)
     return zip(*parts)
 
 
-def _require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) -> None:
+def require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) -> None:
     """Throws an InputError where columns of pandas in a dict name their rows differently."""
     first = None
     for column, part in zip(columns, parts):
@@ -188,6 +188,8 @@ def class_names_of(data: Any, name: str) -> Names:
     the argument `name` gave states them: a Dataset, and what it wrote as Arrow or Parquet."""
     from nystrom._parquet import class_names, is_parquet, open_parquet
 
+    if _refusal(data, 2):  # not read at all
+        return {}
     if isinstance(data, os.PathLike) or is_parquet(data):
         data = open_parquet(data, name)
     if not (hasattr(data, "features") and hasattr(data, "with_format")):

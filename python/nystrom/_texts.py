@@ -29,7 +29,10 @@ def no_files(texts: list[str], name: str) -> list[str]:
 
 def texts_or_words(values: Any) -> tuple[list[Any], list[list[str]] | None]:
     """Texts, and None; or for rows of words as many empty texts, and the words."""
-    given = list(several(values, "texts"))
+    given = [  # a row of a column of polars is a Series
+        each.to_list() if type(each).__name__ == "Series" else each
+        for each in several(values, "texts")
+    ]
     is_row = [isinstance(e, (list, tuple)) or getattr(e, "ndim", 0) == 1 for e in given]
     if not given or not all(is_row):
         return given, None

@@ -75,6 +75,12 @@ def _targets(y: Any) -> NDArray[Any]:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     require_no_mask(y)
+    if isinstance(y, (list, tuple)) and any(isinstance(each, (set, list, tuple)) for each in y):
+        if len({len(each) if isinstance(each, (list, tuple)) else -1 for each in y}) > 1:
+            raise ValueError(
+                "y: got lists of labels; make columns of 0 and 1 of them: "
+                "MultiLabelBinarizer().fit_transform(y)"
+            )
     values = np.asarray(y)
     if values.dtype.kind in "mMc":
         raise ValueError(f"y: got {values.dtype}, expected texts, numbers or bools")
@@ -244,6 +250,8 @@ class Classifier(ClassifierMixin, _Finetuned):
     def _fit_indicators(self, X: Any, y: NDArray[Any], names: Any) -> Classifier:
         if not np.isin(y, (0, 1)).all():
             raise ValueError("y: with several columns, one for each label, it holds 0 and 1 alone")
+        if len({str(name) for name in names}) < len(list(names)):
+            raise ValueError("y: two of its columns have the same name; rename one")
         classes = np.asarray(list(names))
         labels = [classes[row].tolist() for row in y.astype(bool)]
         task = {"kind": "classification", "multi_label": True, "labels": list(map(str, names))}

@@ -78,6 +78,8 @@ def test_a_tagger_is_evaluated_on_a_file_without_columns(trained, program, tmp_p
     printed = program.run("predict", "run", "words.jsonl", "--json", "--quiet").splitlines()
     tagger = run.load()
     assert tagger.predict(words) == [json.loads(line) for line in printed]
+    polars = pytest.importorskip("polars")
+    assert tagger.predict(polars.DataFrame({"words": words})["words"]) == tagger.predict(words)
     for wrong in ([["the"], []], [["the", ""]], [["the"], "sea"]):
         with pytest.raises((nystrom.InputError, TypeError), match=r"texts\["):
             tagger.predict(wrong)

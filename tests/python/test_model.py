@@ -52,6 +52,15 @@ def test_a_list_of_texts_needs_lists_beside_it(classifier):
             model.predict(["a", "b"], choices=choices)
 
 
+def test_columns_with_other_indexes_are_no_pairs(classifier):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": ["the sea", "old men"], "b": ["calm", "stars"]})
+    model = nystrom.load(classifier)
+    assert model.predict(frame["a"], frame["b"]) == model.predict([*frame["a"]], [*frame["b"]])
+    with pytest.raises(nystrom.InputError, match="'texts' and 'pairs' have different indexes"):
+        model.predict(frame["a"], frame["b"].sort_values(ascending=False))
+
+
 def test_vectors_have_dimensions(model):
     with pytest.raises(nystrom.InputError, match="0 dimensions: choose at least 1"):
         model.encode(["a"], dimensions=0)
@@ -184,6 +193,8 @@ def test_a_tokenizer_decodes_what_it_encoded(model):
     assert tokenizer.decode(ids) == "old ships"
     assert tokenizer.token_to_id("[MASK]") in ids
     assert tokenizer.id_to_token(ids[0]) == "[CLS]"
+    with pytest.raises(TypeError, match="expected the ids of one text; of several"):
+        tokenizer.decode([ids, ids])
     assert tokenizer.token_to_id("xyz") is None
     assert len(tokenizer) == tokenizer.vocab_size == 36
 

@@ -209,6 +209,7 @@ def test_estimators_keep_the_conventions(estimator, check):
         (TEXTS, None, "requires y to be passed, but the target y is None"),
         ("the sea", ["calm", "rough"], "got one text, expected several"),
         ([], [], "got 0 class"),
+        (TEXTS[:2], [["a"], ["a", "b"]], "MultiLabelBinarizer"),
         (np.zeros((2, 2, 2)), ["a", "b"], "expected \\[texts\\] or \\[texts, 2\\]"),
     ],
 )
