@@ -37,6 +37,8 @@ inline Var operator-(const Var& x) { return affine(x, -1); }
 /// 1606.08415).
 Var gelu_erf(const Var& x);
 Var gelu_tanh(const Var& x);
+/// x / (1 + e^(−x)), also called swish (Elfwing et al., arXiv 1702.03118).
+Var silu(const Var& x);
 /// max(x, 0).
 Var relu(const Var& x);
 /// The hyperbolic tangent.

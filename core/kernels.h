@@ -16,7 +16,7 @@ namespace nystrom {
 /// The operations of kernels::binary.
 enum class Binary : unsigned char { add, subtract, multiply, divide };
 /// The operations of kernels::unary.
-enum class Unary : unsigned char { gelu_erf, gelu_tanh, relu, tanh, exp, square };
+enum class Unary : unsigned char { gelu_erf, gelu_tanh, silu, relu, tanh, exp, square };
 
 /// The column sums that scale the first iterate of the pseudo-inverse: those of each matrix, or the
 /// largest of the batch.

@@ -117,6 +117,24 @@ NYSTROM_MATH T gelu_tanh_slope(T x) {
   return gate + small * gate * (1 - gate) * twice_du;
 }
 
+/// 1 / (1 + e^(−x)); nothing overflows.
+template <class T>
+NYSTROM_MATH T sigmoid(T x) {
+  const T e = exp(x > 0 ? -x : x);
+  return (x > 0 ? T(1) : e) / (1 + e);
+}
+/// x σ(x).
+template <class T>
+NYSTROM_MATH T silu(T x) {
+  return x * sigmoid(x);
+}
+/// The derivative of silu.
+template <class T>
+NYSTROM_MATH T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s + x * s * (1 - s);
+}
+
 #undef NYSTROM_MATH
 
 }  // namespace nystrom::math

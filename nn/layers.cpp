@@ -15,6 +15,7 @@ struct Function {
 };
 constexpr Function functions[] = {{Activation::gelu, gelu_erf, Unary::gelu_erf},
                                   {Activation::gelu_new, gelu_tanh, Unary::gelu_tanh},
+                                  {Activation::silu, silu, Unary::silu},
                                   {Activation::relu, relu, Unary::relu},
                                   {Activation::tanh, tanh, Unary::tanh}};
 

@@ -15,13 +15,15 @@ namespace nystrom {
 std::span<const EnumName<Activation>> enum_names(Activation) {
   static constexpr EnumName<Activation> names[] = {{Activation::gelu, "gelu"},
                                                    {Activation::gelu_new, "gelu_new"},
+                                                   {Activation::silu, "silu"},
                                                    {Activation::relu, "relu"},
                                                    {Activation::tanh, "tanh"},
                                                    {Activation::linear, "linear"},
                                                    // Other names of the same functions.
                                                    {Activation::gelu, "gelu_python"},
                                                    {Activation::gelu_new, "gelu_pytorch_tanh"},
-                                                   {Activation::gelu_new, "gelu_fast"}};
+                                                   {Activation::gelu_new, "gelu_fast"},
+                                                   {Activation::silu, "swish"}};
   return names;
 }
 

@@ -36,7 +36,7 @@ enum class LandmarkSource { queries_and_keys, keys };
 /// Whether the heads of a layer share linformer's projections of the sequence.
 enum class ProjectionSharing { shared, per_head };
 /// The activation of feed-forward layers and heads. linear: none.
-enum class Activation { gelu, gelu_new, relu, tanh, linear };
+enum class Activation { gelu, gelu_new, silu, relu, tanh, linear };
 /// The position of layer normalisation: after (BERT) or before each block.
 enum class Norm { post, pre };
 /// How positions are told. absolute: embeddings of a token's place in its row; skip_padding: of its
@@ -348,7 +348,7 @@ void fields(V& v, ModelConfig& c) {
   v(c.num_attention_heads, "num_attention_heads", "attention heads; divides hidden_size",
     at_least(1));
   v(c.intermediate_size, "intermediate_size", "width of the feed-forward layer", at_least(1));
-  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; relu; tanh; linear: none");
+  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; silu; relu; tanh; linear: none");
   v(c.max_position_embeddings, "max_position_embeddings", "longest sequence", at_least(1));
   v(c.type_vocab_size, "type_vocab_size",
     "number of token types (segments); 0: no embeddings of them", at_least(0));

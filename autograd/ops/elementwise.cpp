@@ -99,6 +99,7 @@ Var affine(const Var& x, double scale, double shift) {
 
 Var gelu_erf(const Var& x) { return unary("gelu_erf", Unary::gelu_erf, x); }
 Var gelu_tanh(const Var& x) { return unary("gelu_tanh", Unary::gelu_tanh, x); }
+Var silu(const Var& x) { return unary("silu", Unary::silu, x); }
 Var relu(const Var& x) { return unary("relu", Unary::relu, x); }
 Var tanh(const Var& x) { return unary("tanh", Unary::tanh, x); }
 Var exp(const Var& x) { return unary("exp", Unary::exp, x); }

@@ -189,6 +189,8 @@ NYSTROM_INLINE void visit_unary(Unary op, const G& g) {
     case Unary::gelu_tanh:
       return g([](A v) { return math::gelu_tanh(v); },
                [](A v) { return math::gelu_tanh_slope(v); });
+    case Unary::silu:
+      return g([](A v) { return math::silu(v); }, [](A v) { return math::silu_slope(v); });
     case Unary::relu:
       // NaN stays.
       return g([](A v) { return v <= 0 ? A(0) : v; }, [](A v) { return v <= 0 ? A(0) : A(1); });

@@ -24,6 +24,7 @@ void bind_elementwise(nb::module_& ops) {
   ops.def("affine", &affine, "x"_a, "scale"_a, "shift"_a = 0.0, doc::affine, ReleaseLock());
   ops.def("gelu_erf", &gelu_erf, "x"_a, doc::gelu_erf, ReleaseLock());
   ops.def("gelu_tanh", &gelu_tanh, "x"_a, doc::gelu_erf, ReleaseLock());
+  ops.def("silu", &silu, "x"_a, doc::silu, ReleaseLock());
   ops.def("relu", &relu, "x"_a, doc::relu, ReleaseLock());
   ops.def(
       "tanh", [](const Var& x) { return tanh(x); }, "x"_a, doc::tanh, ReleaseLock());

@@ -18,7 +18,7 @@ from transformers.utils.generic import can_return_tuple
 from .configuration_nystrom import NystromConfig
 
 ACTIVATIONS = {"gelu": F.gelu, "gelu_new": partial(F.gelu, approximate="tanh"), "relu": F.relu}
-ACTIVATIONS |= {"tanh": torch.tanh, "linear": nn.Identity()}
+ACTIVATIONS |= {"silu": F.silu, "tanh": torch.tanh, "linear": nn.Identity()}
 
 
 def wide(x: Tensor) -> Tensor:

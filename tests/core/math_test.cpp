@@ -75,6 +75,10 @@ TEST(Math, ErfcAtTheEdges) {
 TEST(Math, GeluFarFromZeroIsTheInputOrNothing) {
   EXPECT_EQ(math::gelu_erf(50.0f), 50.0f);
   EXPECT_EQ(math::gelu_erf(-50.0f), 0.0f);
+  EXPECT_EQ(math::silu(200.0f), 200.0f);
+  EXPECT_EQ(math::silu(-200.0f), 0.0f);
+  EXPECT_EQ(math::silu_slope(3e38f), 1.0f);
+  EXPECT_EQ(math::silu_slope(-3e38f), 0.0f);
   EXPECT_EQ(math::gelu_tanh(50.0f), 50.0f);
   EXPECT_EQ(math::gelu_tanh(-50.0f), 0.0f);
   EXPECT_EQ(math::gelu_erf_slope(50.0f), 1.0f);

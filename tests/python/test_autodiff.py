@@ -240,7 +240,7 @@ def nystrom_attention(hidden, qkv, query, key, query_bias, key_bias, taps):
         (lambda a, b: a @ b, [(2, 3, 4), (4, 2)]),
         (lambda a: ops.affine(a, 2, shift=1), [(3,)]),
         (lambda a: ops.exp(ops.square(a)), [(3,)]),
-        (lambda a: ops.gelu_erf(a) + ops.gelu_tanh(a) + ops.tanh(a) + ops.relu(a), [(5,)]),
+        (lambda a: ops.gelu_erf(a) + ops.gelu_tanh(a) + ops.tanh(a) + ops.relu(a) + ops.silu(a), [(5,)]),
         (lambda a: ops.softmax(a), [(2, 5)]),
         (lambda x, w, b: ops.linear(x, w, b), [(2, 3), (4, 3), (4,)]),
         (lambda x, w: ops.linear_unrounded(x, w), [(2, 3), (4, 3)]),
@@ -430,7 +430,7 @@ def test_parameters_have_names_and_can_be_set():
     [
         (lambda: ops.cast(np.ones(2), "f8"), nystrom.InputError, "dtype 'f8'; expected bf16, f16, f32, f64"),
         (lambda: nystrom.Tape().backward(nystrom.Tensor(np.ones(1))), nystrom.InputError, "call this inside the block: with nystrom.Tape() as tape:"),
-        (lambda: ops.feed_forward("silu", np.ones((1, 1)), np.ones((1, 1)), None, np.ones((1, 1))), nystrom.InputError, "activation 'silu'; expected gelu_erf, gelu_tanh, relu, tanh, exp, square"),
+        (lambda: ops.feed_forward("swish", np.ones((1, 1)), np.ones((1, 1)), None, np.ones((1, 1))), nystrom.InputError, "activation 'swish'; expected gelu_erf, gelu_tanh, silu, relu, tanh, exp, square"),
         (lambda: nystrom.Tensor(np.frombuffer(bytes(9), np.uint8)[1:].view(np.float32)), nystrom.InputError, "the elements of an array do not begin at multiples of their size; pass numpy.array(…), a copy"),
         (lambda: nystrom.Tensor(np.ones(2, np.complex64)), nystrom.InputError, "an array has elements of 64 bits that nystrom does not know; expected float32, float64, float16, bfloat16, int64, int32, uint8 or bool"),
     ],

@@ -18,7 +18,7 @@ from common import script
 # A single number, as that of a regression, may be the small rest of large ones.
 ROUNDED = 1e-3
 KINDS = ("nystrom", "softmax", "double_softmax", "linear", "performer", "linformer", "reformer")
-ACTIVATIONS = ("gelu", "gelu_new", "relu", "tanh")
+ACTIVATIONS = ("gelu", "gelu_new", "silu", "relu", "tanh")
 
 
 def draw(source):

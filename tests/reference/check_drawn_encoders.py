@@ -33,7 +33,7 @@ from make_architecture_fixtures import (
 from safetensors.torch import load_file, save_file
 
 F64 = 1e-8  # gelu_fast has its constant to ten digits there
-ACTIVATIONS = "gelu gelu_new gelu_fast gelu_pytorch_tanh gelu_python relu tanh linear".split()
+ACTIVATIONS = "gelu gelu_new gelu_fast gelu_pytorch_tanh gelu_python silu swish relu tanh linear".split()
 HEADS = ("ForPreTraining", "", MLM, SEQUENCE, TOKENS, QUESTIONS, CHOICE)
 FORMS = ("", "", "older", "bare", "shards", "pickle", "two files")
 ARCHITECTURES["Nystromformer"] = dict(num_landmarks=3, segment_means_seq_len=LENGTH)

@@ -79,6 +79,8 @@ std::vector<OpCase> elementwise_cases() {
       {"gelu_erf_wide", {{3, 67}}, [](V v) { return gelu_erf(v[0]); }, 1e-7, 4},
       op("gelu_tanh", {{3, 67}}, [](V v) { return gelu_tanh(v[0]); }),
       {"gelu_tanh_wide", {{3, 67}}, [](V v) { return gelu_tanh(v[0]); }, 1e-7, 4},
+      op("silu", {{3, 67}}, [](V v) { return silu(v[0]); }),
+      {"silu_wide", {{3, 67}}, [](V v) { return silu(v[0]); }, 1e-7, 4},
       op("relu", {{3, 67}}, [](V v) { return relu(v[0]); }),
       op("tanh", {{3, 67}}, [](V v) { return tanh(v[0]); }),
       op("exp", {{3, 67}}, [](V v) { return exp(v[0]); }),

@@ -111,6 +111,7 @@ OnnxValue OnnxModules::activate(const OnnxValue& x, Activation activation) {
   switch (activation) {
     case Activation::gelu: return gelu(graph, x);
     case Activation::gelu_new: return gelu_new(graph, x);
+    case Activation::silu: return graph("Mul", {x, graph("Sigmoid", {x})});
     case Activation::relu: return graph("Relu", {x});
     case Activation::tanh: return graph("Tanh", {x});
     case Activation::linear: break;

@@ -17,6 +17,7 @@ const char* torch_class(Activation activation) {
   switch (activation) {
     case Activation::linear: return "torch.nn.modules.linear.Identity";
     case Activation::tanh: return "torch.nn.modules.activation.Tanh";
+    case Activation::silu: return "torch.nn.modules.activation.SiLU";
     case Activation::relu: return "torch.nn.modules.activation.ReLU";
     case Activation::gelu: return "torch.nn.modules.activation.GELU";
     case Activation::gelu_new: break;
@@ -31,7 +32,7 @@ std::string vectors_obstacle(const EmbeddingConfig& embedding) {
   for (const DenseLayer& layer : embedding.dense) lacks |= torch_class(layer.activation) == nullptr;
   if (lacks)
     return "a layer of model.embedding has the activation gelu_new, which sentence-transformers "
-           "cannot name; use gelu, relu, tanh or linear";
+           "cannot name; use gelu, silu, relu, tanh or linear";
   if (embedding.pooling != SentencePooling::landmarks) return "";
   return "model.embedding.pooling is landmarks, which sentence-transformers lacks; "
          "--sentence-transformers mean or cls exports another pooling";

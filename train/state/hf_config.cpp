@@ -118,8 +118,8 @@ const Architecture* named_architecture(const Reader& reader) {
   if (reason.empty() && reader.find("auto_map") != nullptr)
     reason = "its own Python code computes it, which is never run";
   reader.fail("model_type",
-              fmt::format("expected one of {}, got {}{}", listed(known), shown(*type),
-                          reason.empty() ? "" : ": " + reason + "; take a model of a listed type"));
+              fmt::format("expected one of {}, got {}{}; take a model of a listed type",
+                          listed(known), shown(*type), reason.empty() ? "" : ": " + reason));
 }
 
 /// The way that remains for a head that nystrom lacks.
@@ -286,6 +286,7 @@ json compared_keys(ModelConfig config) {
   config.embedding_size = config.embedding_width();
   if (!pools) config.pooling = Pooling::first;
   if (!config.has_towers()) config.pairs = Pairs::joined;
+  if (!config.local_rope_theta) config.local_rope_theta = config.rope_theta;  // what null stands for
   json keys = json::object();
   Writer writer{keys};
   fields(writer, config);

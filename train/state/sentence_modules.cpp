@@ -106,11 +106,12 @@ Activation read_activation(const JsonPart& options, const fs::path& file) {
   constexpr std::pair<std::string_view, Activation> known[] = {{"Identity", Activation::linear},
                                                                {"Tanh", Activation::tanh},
                                                                {"ReLU", Activation::relu},
+                                                               {"SiLU", Activation::silu},
                                                                {"GELU", Activation::gelu}};
   for (const auto& [word, activation] : known)
     if (name.starts_with("torch.nn.") && name.substr(name.rfind('.') + 1) == word)
       return activation;
-  refuse(file, fmt::format("activation_function is {}; nystrom has Identity, Tanh, ReLU and GELU",
+  refuse(file, fmt::format("activation_function is {}; nystrom has Identity, Tanh, ReLU, SiLU and GELU",
                            printable(name, 80)));
 }
 
@@ -253,12 +254,15 @@ SentenceModules read_from(const fs::path& folder, const std::vector<Module>& mod
 
 std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
   if (has_modules(folder)) {
-    // That of a model of pairs (sentence-transformers' CrossEncoder, from version 5.7 on), or of a
-    // Transformer alone, tells of no vectors.
-    if (!cross_encoder_settings(folder).empty()) return std::nullopt;
     const std::vector<Module> modules = read_modules(folder);
-    const bool alone = modules.size() == 1 && modules[0].type == "Transformer";
-    return alone ? std::nullopt : std::optional(read_from(folder, modules));
+    if (modules.size() == 1 && modules[0].type == "Transformer") return std::nullopt;
+    // Models of pairs (sentence-transformers' CrossEncoder) may have a head of modules.
+    if (!cross_encoder_settings(folder).empty())
+      refuse(folder / "modules.json",
+             fmt::format("the module {} scores pairs of texts; nystrom reads a head for that in the "
+                         "Transformer alone, as a class ForSequenceClassification",
+                         modules.back().type));
+    return read_from(folder, modules);
   }
   for (const fs::path& own : places_of(folder)) {
     const auto encoder = encoder_in(own.parent_path());

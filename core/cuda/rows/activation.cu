@@ -87,6 +87,11 @@ struct Formulas {
     const A cdf = normal_cdf(x);
     return {x * cdf, cdf + x * exp(A(-0.5) * x * x) * A(0.39894228040143267794)};
   }
+  NYSTROM_DEVICE static Curve<A> silu(A x) {
+    const A e = exp(-math::abs(x)), r = reciprocal(1 + e);
+    const A gate = x > 0 ? r : e * r;
+    return {x * gate, gate + x * gate * (1 - gate)};
+  }
   NYSTROM_DEVICE static Curve<A> tanh(A x) {
     const A y = math::tanh(x);
     return {y, 1 - y * y};
@@ -105,6 +110,7 @@ NYSTROM_DEVICE void with_curve(Unary op, const F& f) {
   switch (op) {
     case Unary::gelu_erf: return f([](A x) { return Of::gelu_erf(x); });
     case Unary::gelu_tanh: return f([](A x) { return Of::gelu_tanh(x); });
+    case Unary::silu: return f([](A x) { return Of::silu(x); });
     case Unary::relu:
       return f([](A x) { return Curve<A>{x <= 0 ? A(0) : x, x <= 0 ? A(0) : A(1)}; });
     case Unary::tanh: return f([](A x) { return Of::tanh(x); });

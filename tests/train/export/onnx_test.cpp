@@ -102,6 +102,7 @@ constexpr std::pair<const char*, void (*)(ModelConfig&)> every_option[] = {
     {"mean", [](ModelConfig& c) { c.pooling = Pooling::mean; }},
     {"towers", [](ModelConfig& c) { c.pairs = Pairs::towers; }},
     {"relu", [](ModelConfig& c) { c.hidden_act = Activation::relu; }},
+    {"silu", [](ModelConfig& c) { c.hidden_act = Activation::silu; }},
     {"gelu", [](ModelConfig& c) { c.hidden_act = Activation::gelu; }},
     {"softmax", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }},
     {"double", [](ModelConfig& c) { c.attention.kind = AttentionKind::double_softmax; }},

@@ -117,14 +117,14 @@ const BadCase bad_cases[] = {
      R"({"model_type": "electra", "summary_type": "last",
          "architectures": ["ElectraForMultipleChoice"]})",
      "summary_type: expected \"first\", got \"last\"; nystrom's choice head reads the first token"},
-    {"OtherActivation", R"({"model_type": "bert", "hidden_act": "silu"})",
-     "hidden_act: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, "
-     "gelu_pytorch_tanh, gelu_fast, got \"silu\""},
+    {"OtherActivation", R"({"model_type": "bert", "hidden_act": "mish"})",
+     "hidden_act: expected one of gelu, gelu_new, silu, relu, tanh, linear, gelu_python, "
+     "gelu_pytorch_tanh, gelu_fast, swish, got \"mish\""},
     {"KeyOfDistilbert", R"({"model_type": "distilbert", "dim": "768"})",
      "dim: expected a whole number at least 1, got \"768\""},
-    {"ActivationOfDistilbert", R"({"model_type": "distilbert", "activation": "swish"})",
-     "activation: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, "
-     "gelu_pytorch_tanh, gelu_fast, got \"swish\""},
+    {"ActivationOfDistilbert", R"({"model_type": "distilbert", "activation": "mish"})",
+     "activation: expected one of gelu, gelu_new, silu, relu, tanh, linear, gelu_python, "
+     "gelu_pytorch_tanh, gelu_fast, swish, got \"mish\""},
     {"NoPositions", R"({"model_type": "roberta", "max_position_embeddings": 2})",
      "max_position_embeddings: expected at least 3, because positions begin behind row "
      "pad_token_id 1; got 2"},

@@ -132,8 +132,8 @@ struct BadCase : testing::Named {
   "NystromformerForSequenceClassification, NystromformerForTokenClassification, " \
   "NystromformerForQuestionAnswering, NystromformerForMultipleChoice, NystromformerModel; got "
 #define ACTIVATIONS                                                               \
-  "hidden_act: expected one of gelu, gelu_new, relu, tanh, linear, gelu_python, " \
-  "gelu_pytorch_tanh, gelu_fast, got "
+  "hidden_act: expected one of gelu, gelu_new, silu, relu, tanh, linear, gelu_python, " \
+  "gelu_pytorch_tanh, gelu_fast, swish, got "
 #define CLASSIFIER R"("architectures": ["NystromformerForSequenceClassification"])"
 
 const BadCase bad_cases[] = {
@@ -144,7 +144,7 @@ const BadCase bad_cases[] = {
     {"ATypeWithItsOwnCode", R"({"model_type": "mine", "auto_map": {"AutoModel": "mine.Mine"}})",
      MODEL_TYPES "\"mine\": its own Python code computes it, which is never run; take a model of a "
                  "listed type"},
-    {"ModelTypeIsANumber", R"({"model_type": 1})", MODEL_TYPES "1"},
+    {"ModelTypeIsANumber", R"({"model_type": 1})", MODEL_TYPES "1; take a model of a listed type"},
     {"OurTypeWithoutItsBlock", R"({"model_type": "nystrom"})",
      "nystrom: is missing; a folder of model_type \"nystrom\" has its options there"},
     {"String", R"({"hidden_size": "768"})",
@@ -180,7 +180,7 @@ const BadCase bad_cases[] = {
      "num_landmarks: expected a whole number at least 1, got 0"},
     {"NoSegments", R"({"segment_means_seq_len": 0})",
      "segment_means_seq_len: expected a whole number at least 1, got 0"},
-    {"UnknownActivation", R"({"hidden_act": "silu"})", ACTIVATIONS "\"silu\""},
+    {"UnknownActivation", R"({"hidden_act": "mish"})", ACTIVATIONS "\"mish\""},
     {"ActivationWithControls", "{\"hidden_act\": \"\\u001b[2J\x7f\"}",
      ACTIVATIONS "\"\\u001b[2J\\x7f\""},
     {"Decoder", R"({"is_decoder": true})",

@@ -115,7 +115,7 @@ TEST(ModernBertConfig, IgnoresWhatPublishedFoldersHoldBesides) {
 
 TEST(ModernBertConfig, OptionsOfAHeadMatterWhereThereIsOne) {
   for (const json& changes :
-       {json{{"classifier_activation", "silu"}}, json{{"classifier_bias", true}},
+       {json{{"classifier_activation", "mish"}}, json{{"classifier_bias", true}},
         json{{"classifier_pooling", "max"}}}) {
     EXPECT_NE(error_of(changes), "") << changes;
     json bare = small(changes);
@@ -158,7 +158,7 @@ TEST(ModernBertConfig, RefusesWhatWouldBeAnotherModel) {
   EXPECT_EQ(error_of({{"sliding_window", 63}}),
             "config.json: sliding_window: is 63, and local_attention is 128; set local_attention "
             "to the width that the model was trained with, and remove sliding_window");
-  expect_says(error_of({{"hidden_activation", "silu"}}), "hidden_activation: expected one of");
+  expect_says(error_of({{"hidden_activation", "mish"}}), "hidden_activation: expected one of");
 }
 
 }  // namespace
