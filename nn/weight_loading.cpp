@@ -33,7 +33,8 @@ bool is_outside_encoder(std::string_view name) {
 
 void check_weights(const ParameterStore& store, const WeightSource& source,
                    std::span<const std::string> fresh) {
-  std::vector<std::string> missing, unexpected, mismatched;
+  std::vector<std::string> missing, mismatched;
+  std::set<std::string> surplus;  // one tensor of a file may hold several parameters
   std::map<std::string_view, const Shape*> held;
   for (const auto& entry : source.entries) held.emplace(entry.name, &entry.shape);
   std::set<std::string> absent;
@@ -55,8 +56,9 @@ void check_weights(const ParameterStore& store, const WeightSource& source,
   for (const auto& entry : source.entries) {
     if (is_redundant(entry.name) || known.contains(entry.name)) continue;
     changes_results |= !is_outside_encoder(entry.name);
-    unexpected.push_back(source.shown(entry.name));
+    surplus.insert(source.shown(entry.name));
   }
+  std::vector<std::string> unexpected(surplus.begin(), surplus.end());
   constexpr std::size_t most_compared = 1000;
   if (missing.size() <= most_compared)
     for (std::size_t i = 0; i < std::min(unexpected.size(), listed_names); ++i)

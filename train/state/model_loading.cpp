@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
@@ -315,6 +316,26 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
       where, from.labels.size(), joined(from.labels), config.labels.size(), joined(config.labels));
 }
 
+/// The first layer of a head, which ModernBERT's classes share: of the masked-LM head, of others.
+constexpr std::string_view transforms[] = {"cls.predictions.transform.", "transform."};
+
+bool is_transform(std::string_view name) {
+  return std::ranges::any_of(transforms, [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+/// Gives the first layer of another head the names that it has in a model with `head`.
+void rename_transform(WeightSource& source, Head head) {
+  const auto& [of_masked_lm, of_others] = transforms;
+  const bool masked_lm = head == Head::masked_lm;
+  const std::string ours(masked_lm ? of_masked_lm : of_others),
+      theirs(masked_lm ? of_others : of_masked_lm);
+  for (auto& entry : source.entries)
+    if (entry.name.starts_with(theirs)) entry.name = ours + entry.name.substr(theirs.size());
+  source.read = [ours, theirs, read = source.read](const std::string& name) {
+    return read(name.starts_with(ours) ? theirs + name.substr(ours.size()) : name);
+  };
+}
+
 /// The tensors of a folder that a model of this configuration can start from, and the unused ones.
 struct StartSource {
   WeightSource source;
@@ -332,11 +353,17 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   const auto in_file = [&](const std::string& name) {
     return architecture != nullptr ? result.source.name_in_file(name) : name;
   };
+  const bool shares_transform =
+      !same_head && !fresh_head && config.head_transform && folder.config.head_transform;
+  if (shares_transform && architecture == nullptr &&
+      (config.head == Head::masked_lm) != (stored.head == Head::masked_lm))
+    rename_transform(result.source, config.head);
   const bool other_order = folder.config.sentence_order != config.sentence_order;
   const auto of_head = [&](std::string_view name) {
     if (name.starts_with(generator_prefix)) return fresh_head;
     // The layers behind a vector are of the encoder, or the head of a model that only has vectors.
     if (name.starts_with(vector_prefix)) return fresh_head && config.head == Head::none;
+    if (shares_transform && is_transform(name)) return false;
     if (!same_head) return !name.starts_with(encoder_prefix);
     return other_order && name.starts_with(sentence_order_prefix);
   };
@@ -372,7 +399,7 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
     const bool given =
         std::ranges::any_of(result.source.entries, [&](const auto& e) { return e.name == name; });
     const bool added = name.starts_with(vector_prefix) || name.starts_with(generator_prefix) ||
-                       (!same_head && name == class_token_name);
+                       (!same_head && (name == class_token_name || is_transform(name)));
     if ((of_head(name) || added) && !given) result.names.fresh.push_back(name);
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();

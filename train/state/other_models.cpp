@@ -127,17 +127,22 @@ struct Reason {
 };
 
 constexpr Reason reasons[] = {
-    {"bart blenderbot blenderbot-small fsmt led longt5 m2m_100 marian mbart mt5 mvp nllb-moe "
+    {"bart bigbird_pegasus blenderbot blenderbot-small fsmt led longt5 m2m_100 marian mbart mt5 mvp nllb-moe "
      "pegasus plbart prophetnet switch_transformers t5 t5gemma umt5 encoder-decoder",
      "it has a decoder, and its encoder has parts of its own"},
     {"bloom ctrl falcon gemma gemma2 gemma3_text gpt2 gpt_bigcode gpt_neo gpt_neox gptj llama "
-     "mistral mixtral olmo openai-gpt opt phi phi3 qwen2 qwen3 smollm3 stablelm xglm",
+     "mistral mixtral modernbert-decoder olmo openai-gpt opt phi phi3 qwen2 qwen3 smollm3 "
+     "stablelm xglm",
      "a decoder reads earlier tokens only, and an encoder reads all"},
     {"deberta deberta-v2 mpnet nezha xlnet transfo-xl",
      "its attention has terms for the distance of two tokens"},
-    {"esm eurobert modernbert-decoder neobert new nomic_bert roformer",
-     "its attention turns queries and keys by their positions"},
-    {"big_bird longformer", "its attention is sparse: windows and global tokens"},
+    {"esm eurobert neobert new nomic_bert roformer",
+     "its layers with rotary positions are not those of a ModernBERT"},
+    {"big_bird",
+     "its attention is sparse: windows and global tokens. With attention_type original_full it is "
+     "a BERT, and can be read as one: set model_type to \"bert\" and architectures to a BertFor… "
+     "class. Otherwise"},
+    {"longformer", "its attention is sparse: windows and global tokens"},
     {"mega mra reformer yoso", "its attention is another approximation"},
     {"albert", "its layers share one set of weights"},
     {"megatron-bert rembert roberta-prelayernorm xlm-roberta-xl xmod",
@@ -147,7 +152,7 @@ constexpr Reason reasons[] = {
     {"ernie", "it may have embeddings of tasks, which nystrom lacks"},
     {"data2vec-text", "its tensors have other names than those of a RoBERTa, which it equals"},
     {"flaubert xlm", "its embeddings of languages and its layers are not those of a BERT"},
-    {"blip clip layoutlm layoutlmv2 layoutlmv3 lilt siglip vit whisper wav2vec2",
+    {"blip clip layoutlm layoutlmv2 layoutlmv3 lilt modernvbert siglip vit whisper wav2vec2",
      "it reads images, layouts or sound"},
 };
 

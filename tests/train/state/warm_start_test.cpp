@@ -93,6 +93,29 @@ TEST_F(WarmStart, AHeadOfAnotherKindIsFresh) {
                                      "lm_head.layer_norm.bias", "lm_head.layer_norm.weight"}));
 }
 
+TEST_F(WarmStart, ModernBertsHeadsShareTheirFirstLayer) {
+  take("modernbert_mlm");
+  const auto stored = read_tensors(model_ / "model.safetensors");
+  const auto expect_shared = [&] {
+    const StartWeights weights = start(Head::token_classification);
+    EXPECT_EQ(weights.fresh, (Strings{"classifier.weight", "classifier.bias"}));
+    EXPECT_EQ(started_->parameters().master("transform.dense.weight").to_doubles(),
+              stored.at("head.dense.weight").to_doubles());
+  };
+  expect_shared();
+  const auto ours = load_model(ModelFolder(model_), DType::f32, StoreMode::inference);
+  fs::remove_all(model_);
+  fs::create_directory(model_);
+  write_bytes(model_ / "config.json", hf_config_text(ours->config()));
+  write_safetensors(model_ / "model.safetensors", weight_tensors(*ours));
+  expect_shared();
+}
+
+TEST_F(WarmStart, ABareModernBertHasNoFirstLayerOfAHead) {
+  take("modernbert_model");
+  EXPECT_EQ(start(Head::token_classification).fresh.size(), 4U);
+}
+
 TEST_F(WarmStart, WeightsThatNoModelReadsAreNamed) {
   take("bert_pretraining");
   const Strings unread = {"bert.pooler.dense.bias", "bert.pooler.dense.weight",
