@@ -183,14 +183,24 @@ void ParameterStore::round_masters() {
   if (masters_.dtype() == dtype_ || masters_range_.size() == 0) return;
   Tensor rounded = values_.slice(0, masters_range_.begin, masters_range_.end);
   kernels::copy(masters_, rounded);
+  if (masters_range_.size() == slab_size_) return;
+  for (const auto& entry : entries_) {
+    const SlabRange own = range_of(entry->name);
+    Tensor exact = entry->var.value();
+    if (exact.dtype() == dtype_ || own.begin < masters_range_.begin ||
+        own.end > masters_range_.end)
+      continue;
+    kernels::copy(masters({own.begin, own.begin + exact.numel()}).reshape(exact.shape()), exact);
+  }
 }
 
-/// The tensor for f32 values of Parameter::keep_exact: the master, or one of its own; undefined
-/// where there is none.
+/// The tensor for f32 values of Parameter::keep_exact: the master, or one of its own where the
+/// store lacks masters or has a range of them; undefined where there is none.
 Tensor ParameterStore::exact_of(const Parameter::Entry& entry) const {
-  if (!entry.keeps_exact || !is_half(dtype_) || masters_.numel() != slab_size_) return {};
-  return masters_.dtype() == dtype_ ? Tensor::zeros(entry.shape, DType::f32, values_.device())
-                                    : part_of(masters_, entry.name);
+  if (!entry.keeps_exact || !is_half(dtype_)) return {};
+  return masters_.dtype() != dtype_ && masters_range_.size() == slab_size_
+             ? part_of(masters_, entry.name)
+             : Tensor::zeros(entry.shape, DType::f32, values_.device());
 }
 
 Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {

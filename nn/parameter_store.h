@@ -51,8 +51,8 @@ class Parameter {
   bool is_int8() const { return entry_->int8; }
   /// Whether training leaves it as it is: see ParameterStore::freeze.
   bool is_frozen() const { return entry_->frozen; }
-  /// Gives the parameter f32 values also in a store of 16 bits, unless that has masters of a range:
-  /// its processes would not agree. Call it before the store is allocated.
+  /// Gives the parameter, a single number, f32 values also in a store of 16 bits. Call it before
+  /// the store is allocated.
   void keep_exact() { entry_->keeps_exact = true; }
 
  private:

@@ -21,12 +21,14 @@ std::string Ramp::key_problem(std::optional<std::int64_t> steps) const {
   constexpr std::int64_t far = std::int64_t{1} << 62;
   std::int64_t before = -1;
   for (const auto& [key, value] : points) {
-    const auto step = step_of(key, far);
+    const auto step = step_of(key, steps ? std::max<std::int64_t>(*steps - 1, 1) : far);
     if (!step)
       return fmt::format(
           "'{}' is no step; expected whole numbers or end, as in {{0: 0.3, end: 0.15}}",
           printable(key, 40));
     if (before < 0 && *step != 0) return fmt::format("begins at step {}; it begins at 0", key);
+    if (key == "end" && *step == before)
+      return fmt::format("names the last step twice, as {} and as end; leave one out", before);
     if (*step <= before) return fmt::format("has step {} behind a later one, or twice", key);
     if (steps && key != "end" && *step >= *steps)
       return fmt::format("reaches step {} of a run of {}; begin earlier, or write end", key,

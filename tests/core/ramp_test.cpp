@@ -33,6 +33,13 @@ TEST(Ramp, ANumberIsTheSameEverywhere) {
   EXPECT_EQ(Ramp(0.15).last(), 0.15);
 }
 
+TEST(Ramp, EndIsNoSecondNameOfAStep) {
+  const Ramp ramp = ramp_of({{"0", 0.3}, {"9", 0.9}, {"end", 0.1}});
+  EXPECT_EQ(ramp.key_problem(10), "names the last step twice, as 9 and as end; leave one out");
+  EXPECT_EQ(ramp.key_problem(11), "");
+  EXPECT_EQ(ramp_of({{"0", 0.3}, {"end", 0.1}}).key_problem(1), "");
+}
+
 TEST(Ramp, SaysWhatIsWrongWithItsKeys) {
   const auto problem = [](std::vector<std::pair<std::string, double>> points) {
     return ramp_of(std::move(points)).key_problem(100);

@@ -97,9 +97,9 @@ void TrainedModel::initialise(Log& log, std::optional<double> first_value) {
     store.initialise(seed, config.model.initializer_range);
   }
   if (first_value && is_new && store.has(output)) {
-    const DType kept = sharded_ ? config.training.dtype : DType::f32;  // Parameter::keep_exact
-    const Tensor value = Tensor::full({1}, *first_value, DType::f64).cast(kept);
-    if (std::isfinite(value.cast(DType::f64).item())) store.set(output, value);
+    const Tensor value = Tensor::full({1}, *first_value, DType::f64);
+    if (std::isfinite(value.cast(accumulate_dtype(config.training.dtype)).cast(DType::f64).item()))
+      store.set(output, value);
   }
   start_average();
 }

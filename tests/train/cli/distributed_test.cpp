@@ -248,23 +248,39 @@ class DistributedTaskTest : public FinetuneTest {
     FinetuneTest::SetUp();
     configure_classification("epochs: 1");
   }
+
+  /// One process, and two that divide the optimizer's state.
+  void expect_same_bits(const std::string& options) {
+    const std::string sets = "finetune run.yaml --threads 1 " + device +
+                             "--set training.deterministic=true --set training.micro_batch_size=4 " +
+                             options;
+    succeeded(run_command(folder_, program + sets + "--set run_dir=alone"));
+    succeeded(run_command(folder_, mpirun + "-np 2 " + program + sets +
+                                       "--set run_dir=together --set training.zero=1"));
+    const auto of = [&](const std::string& run_dir) {
+      const fs::path checkpoints = folder_ / run_dir / "checkpoints";
+      const std::int64_t step = checkpoint_steps(checkpoints).at(0);
+      return std::pair(file_checksum(checkpoint_path(checkpoints, step) / "model.safetensors"),
+                       read_json_file(checkpoint_path(checkpoints, step) / "state.json")
+                           .at("best_value")
+                           .get<double>());
+    };
+    EXPECT_EQ(of("together"), of("alone"));
+  }
 };
 
-TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
-  const std::string sets = "finetune run.yaml --threads 1 " + device +
-                           "--set training.deterministic=true --set training.micro_batch_size=4 ";
-  succeeded(run_command(folder_, program + sets + "--set run_dir=alone"));
-  succeeded(run_command(folder_, mpirun + "-np 2 " + program + sets +
-                                     "--set run_dir=together --set training.zero=1"));
-  const auto of = [&](const std::string& run_dir) {
-    const fs::path checkpoints = folder_ / run_dir / "checkpoints";
-    const std::int64_t step = checkpoint_steps(checkpoints).at(0);
-    return std::pair(file_checksum(checkpoint_path(checkpoints, step) / "model.safetensors"),
-                     read_json_file(checkpoint_path(checkpoints, step) / "state.json")
-                         .at("best_value")
-                         .get<double>());
-  };
-  EXPECT_EQ(of("together"), of("alone"));
+TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) { expect_same_bits(""); }
+
+// The bias of such a head has 32 bits (Parameter::keep_exact).
+TEST_F(DistributedTaskTest, NumbersAreLearntWithTheSameBits) {
+  Words words(3);
+  std::string text = "label\tsentence\n";
+  for (int i = 0; i < 32; ++i) text += fmt::format("{}\t{}\n", 250.3 + i, words.text(2, 9));
+  write_bytes(folder_ / "numbers.tsv", text);
+  write_task_run("epochs: 1",
+                 "kind: regression, train: [numbers.tsv], validation: [numbers.tsv], columns: "
+                 "{text: sentence, label: label}");
+  expect_same_bits("--set training.dtype=bf16 ");
 }
 
 TEST_F(DistributedTaskTest, EvaluationIsSharedAndToldOnce) {
