@@ -27,6 +27,7 @@ struct Example {
   std::shared_ptr<const std::string> file;
   std::int64_t line = 0;    ///< line where it begins, from 1; 0 for squad and cifar10
   std::string id;           ///< may be empty; of a whole file its path
+  bool named = false;       ///< whether its id is that of task.columns.id
   bool whole_file = false;  ///< whether it is a document of its own
   /// Classification and regression: the text. Questions: the question. Choice: the text before the
   /// choices.

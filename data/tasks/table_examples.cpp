@@ -93,6 +93,7 @@ class TableExamples {
     example.file = file_;
     example.line = row->line;
     if (places_.id) example.id = row->cells[*places_.id].value_or("");
+    example.named = task_.columns.id.has_value();
     if (*task_.kind == TaskKind::tokens)
       read_words(*row, example);
     else
