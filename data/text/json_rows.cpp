@@ -256,6 +256,7 @@ class JsonRows : public TableReader {
     }
     const std::size_t at = next_++;
     TableRow row = empty_row();
+    row.number = static_cast<std::int64_t>(next_);
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const Json value =
           columns_.contains(wanted_[i].name) ? columns_[wanted_[i].name][at] : Json();
