@@ -25,6 +25,18 @@ Var elu_plus_one(const Var& x) {
   return positive + exp(x - positive);
 }
 
+/// The shift of each row of x [rows, c] that brings features elu(x) + 1 with a sum below 1 to the
+/// sum 1; 0 for others. Since elu(x + s) + 1 = exp(s) (elu(x) + 1) there, it cancels in the
+/// quotient, whose products would underflow without it. It is a constant.
+Tensor lift(const Tensor& x) {
+  const NoGrad constant;
+  const Shape rows{x.dim(0)};
+  Tensor unused = Tensor::empty(rows, x.dtype(), x.device());
+  Tensor log_sums = Tensor::empty(rows, DType::f64, x.device());
+  kernels::cross_entropy(x, Tensor::zeros(rows, DType::i64, x.device()), 0, unused, log_sums, {});
+  return relu(affine(log_sums.cast(x.dtype()), -1)).value();
+}
+
 /// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r]. It is a
 /// constant.
 Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor& half_squares) {
@@ -54,8 +66,12 @@ Var double_softmax_attention(const Var& q, const Var& k, const Var& v,
 
 Var linear_attention(const Var& q, const Var& k, const Var& v, const std::vector<std::int64_t>&) {
   const DType exact = accumulate_dtype(q.dtype());
-  const Var fq = elu_plus_one(by_position(cast(q, exact)));
-  const Var fk = elu_plus_one(by_position(cast(k, exact)));
+  const Var queries = by_position(cast(q, exact)), keys = cast(k, exact);
+  const std::int64_t b = q.dim(0), h = q.dim(1), n = q.dim(2), d = q.dim(3);
+  const Tensor of_query = lift(queries.value().contiguous().reshape({b * n * h, d})),
+               of_keys = lift(keys.value().contiguous().reshape({b * h, k.dim(2) * d}));
+  const Var fq = elu_plus_one(queries + of_query.reshape({b, n, h, 1}));
+  const Var fk = elu_plus_one(by_position(keys) + of_keys.reshape({b, 1, h, 1}));
   return cast(normalised(fq, fk, cast(v, exact)), q.dtype());
 }
 

@@ -89,8 +89,8 @@ class Model {
 
   /// Replaced-token detection (Clark et al., "ELECTRA", ICLR 2020) on a batch of masked_lm, with
   /// the generator of ModelConfig::generator. Its guesses for the masked tokens, drawn from
-  /// softmax(logits), take their places, and the head tells of each token whether another stood
-  /// there. `run.sample_ids` decide the draws, with seed and step.
+  /// softmax(logits), take their places, save [PAD], and the head tells of each token whether
+  /// another stood there. `run.sample_ids` decide the draws, with seed and step.
   ReplacedTokensOutput replaced_tokens(const ModelInput& input, const Tensor& labels,
                                        const ReplacedTokensScale& scale,
                                        const RunContext& run) const;

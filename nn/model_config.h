@@ -205,7 +205,7 @@ void fields(V& v, EmbeddingConfig& c) {
   v(c.projection_act, "projection_act", "activation of the projection; linear: none");
   v(c.normalize, "normalize", "divide each vector by its length");
   v(c.similarity, "similarity",
-    "how vectors are compared in ranks and by search, while losses and correlations take the "
+    "how vectors are compared in ranks, in correlations and by search, while losses take the "
     "cosine. cosine; dot: their product; euclidean and manhattan: by other programs alone");
   v(c.query_prompt, "query_prompt", "text put before each query (\"query: \")");
   v(c.document_prompt, "document_prompt", "text put before each document (\"passage: \")");

@@ -145,7 +145,10 @@ ReplacedTokensOutput Model::replaced_tokens(const ModelInput& input, const Tenso
   for (std::size_t i = 0; i < argmax.size(); ++i)
     out.guessed += static_cast<std::int64_t>(argmax[i]) == targets.labels[i];
 
-  const std::vector<std::int64_t> tokens = drawn(guesses.value(), rows, masked.batch, run);
+  std::vector<std::int64_t> tokens = drawn(guesses.value(), rows, masked.batch, run);
+  // Padding within a text would move the positions behind it that skip padding: the token stays.
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] == config_.pad_token_id) tokens[i] = targets.labels[i];
   const Pass replaced(*this, with_tokens(input, targets, tokens), context, Padding::left_out);
   const Var judged =
       (*head_)(flat_rows(encoder_(replaced.input, replaced.batch, replaced.run)), replaced.run);

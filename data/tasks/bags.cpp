@@ -95,7 +95,7 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
   const std::size_t before = bags.size();
   while (const auto row = rows->next()) {
     Bag& bag = bags.emplace_back();
-    bag.place = fmt::format("{}:{}", printable_path(table), row->line);
+    bag.place = row->place(printable_path(table));
     const auto cell = [&](std::size_t column) {
       const std::string text = row->cells[column].value_or("");
       require_input(!text.empty(), "{}: the cell of column '{}' is empty", bag.place,
@@ -165,7 +165,7 @@ BagParts parts_of_split(const fs::path& file, std::vector<Bag> bags) {
   std::vector<Bag>* const of_column[] = {&parts.train, &parts.validation, &parts.test};
   std::vector<std::string> part_of(bags.size());
   while (const auto row = rows->next()) {
-    const std::string place = fmt::format("{}:{}", printable_path(file), row->line);
+    const std::string place = row->place(printable_path(file));
     for (std::size_t column = 0; column < 3; ++column) {
       const std::string id = row->cells[column].value_or("");
       if (id.empty()) continue;  // columns end at different rows

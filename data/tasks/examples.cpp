@@ -124,6 +124,7 @@ std::vector<fs::path> files_of(const TaskConfig& task, const std::vector<std::st
 
 std::string Example::place() const {
   if (!file) return fmt::format("the example '{}'", printable(text, 60));
+  if (row > 0) return fmt::format("{}: row {}", *file, row);
   if (!pixels.empty() && line == 0) return fmt::format("{}: image {}", *file, id);
   return line > 0 ? fmt::format("{}:{}", *file, line)
                   : fmt::format("{}: question '{}'", *file, printable(id));

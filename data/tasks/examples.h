@@ -26,7 +26,9 @@ struct Example {
   /// The name of its file, for messages. Null for an example without a file.
   std::shared_ptr<const std::string> file;
   std::int64_t line = 0;    ///< line where it begins, from 1; 0 for squad and cifar10
+  std::int64_t row = 0;     ///< TableRow::number
   std::string id;           ///< may be empty; of a whole file its path
+  bool named = false;       ///< whether its id is that of task.columns.id
   bool whole_file = false;  ///< whether it is a document of its own
   /// Classification and regression: the text. Questions: the question. Choice: the text before the
   /// choices.
@@ -48,8 +50,8 @@ struct Example {
   std::vector<Answer> answers;
   bool labelled = false;  ///< whether the file has a label for it
 
-  /// The place of the example, for messages: "train.tsv:17", "dev.json: question 'id'", "batch.bin:
-  /// image 7", or "the example 'its text'".
+  /// The place of the example, for messages: "train.tsv:17", "columns.json: row 7", "dev.json:
+  /// question 'id'", "batch.bin: image 7", or "the example 'its text'".
   std::string place() const;
 };
 

@@ -37,6 +37,10 @@ void read_whole_files(const std::vector<WholeFile>& files, ExampleSink& sink) {
     example.line = 1;
     example.text = without_crlf(read_whole(file.path, max_row_bytes));
     check_text(example.text, *example.file);
+    const std::string form = table_format_of(file.path) ? "" : other_form(example.text);
+    const auto told = [&](const std::string& note) { return note.ends_with(form); };
+    if (!form.empty() && std::ranges::none_of(sink.notes, told))
+      sink.notes.push_back(*example.file + ": " + form);
     if (file.named) example.id = name_of(file.path);
     example.whole_file = file.named;
     example.label = file.label;

@@ -63,6 +63,7 @@ Example read_question(const TaskConfig& task, const JsonPart& question, const st
   example.file = file;
   const JsonPart id = question["id"];
   example.id = id.value().is_number_integer() ? id.value().dump() : id.text();
+  example.named = task.columns.id.has_value();
   example.text = question["question"].text();
   example.pair = context;
   const std::string name = example.place();

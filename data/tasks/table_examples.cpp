@@ -92,7 +92,9 @@ class TableExamples {
     Example example;
     example.file = file_;
     example.line = row->line;
+    example.row = row->number;
     if (places_.id) example.id = row->cells[*places_.id].value_or("");
+    example.named = task_.columns.id.has_value();
     if (*task_.kind == TaskKind::tokens)
       read_words(*row, example);
     else

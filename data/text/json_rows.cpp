@@ -256,6 +256,7 @@ class JsonRows : public TableReader {
     }
     const std::size_t at = next_++;
     TableRow row = empty_row();
+    row.number = static_cast<std::int64_t>(next_);
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const Json value =
           columns_.contains(wanted_[i].name) ? columns_[wanted_[i].name][at] : Json();
@@ -339,12 +340,12 @@ class JsonRows : public TableReader {
 std::string other_form(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   if (line.starts_with('{') && Json::parse(line, nullptr, false).is_object())
-    return "looks like JSON Lines, and each line is read as a text with all braces and keys; end "
-           "its name in .jsonl to read a column";
+    return "looks like JSON Lines, and is read as text with all braces and keys; end its name in "
+           ".jsonl to read a column";
   // A quotation has a space behind the mark.
   if (line.starts_with('>') && line.size() > 1 && line[1] != ' ' && line[1] != '>')
-    return "looks like FASTA, and each line is read as a text, headers too; write each sequence as "
-           "a line of its own, without its header";
+    return "looks like FASTA, and is read as text, headers too; write each sequence as a line of "
+           "its own, without its header";
   return "";
 }
 

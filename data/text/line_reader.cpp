@@ -1,5 +1,8 @@
 #include "data/text/line_reader.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
@@ -17,6 +20,7 @@ bool LineReader::next(std::string& line) {
       const std::size_t count = source_->read(block_);
       waiting_ = {block_.data(), count};
       at_end_ = count < block_.size();
+      if (line_ == 0 && line.empty()) refuse_fastq(waiting_, name_);
     }
     if (waiting_.empty()) break;
     any = true;
@@ -69,6 +73,21 @@ std::string encoding_remedy(std::string_view text) {
              : hint;
 }
 
+void refuse_fastq(std::string_view text, const std::string& name) {
+  std::array<std::string_view, 4> lines;
+  for (std::string_view& line : lines) {
+    line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+  }
+  const auto& [head, bases, plus, qualities] = lines;
+  require_input(!head.starts_with('@') || !plus.starts_with('+') || bases.empty() ||
+                    bases.size() != qualities.size(),
+                "{}: is FASTQ, and its names and qualities are no text; write each sequence as a "
+                "line of its own",
+                name);
+}
+
 void check_text(std::string_view text, const std::string& place) {
   const std::size_t valid = valid_utf8_prefix(text);
   if (valid < text.size()) {
@@ -101,6 +120,7 @@ std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes)
     if (count < block.size()) break;
   }
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  refuse_fastq(text, printable_path(file));
   return text;
 }
 

@@ -61,6 +61,9 @@ std::string encoding_hint(std::string_view text);
 /// The same, or how to convert text that is in no encoding of Unicode.
 std::string encoding_remedy(std::string_view text);
 
+/// Throws an InputError for a file `name` that begins with the four lines of a FASTQ record.
+void refuse_fastq(std::string_view text, const std::string& name);
+
 /// Throws a BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
 void check_text(std::string_view text, const std::string& place);
 

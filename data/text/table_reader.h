@@ -51,6 +51,13 @@ struct TableRow {
   std::vector<std::vector<std::string>> lists;
   std::vector<std::string> names;  ///< of the items of the list that has names
   std::int64_t line = 0;           ///< line where the row begins, from 1
+  std::int64_t number = 0;         ///< of a row of a JSON object of columns, from 1; else 0
+
+  /// "FILE:line", or of an object of columns "FILE: row 7".
+  std::string place(const std::string& file) const {
+    return number > 0 ? file + ": row " + std::to_string(number)
+                      : file + ":" + std::to_string(line);
+  }
 };
 
 /// Reads one file sequentially in the memory of one row. A UTF-8 byte order mark at the beginning

@@ -166,6 +166,7 @@ class PlainPieces : public FilePieces {
     if (first && block.starts_with(byte_order_mark)) block.remove_prefix(byte_order_mark.size());
     // A file that is no text ends in another message.
     if (first) line_ends_ = !encoding_hint(block).empty();
+    if (first) refuse_fastq(block, printable_path(path_));
     const bool lone_cr = pending_cr_ && block.substr(0, 1) != "\n";
     if (lone_cr) buffer_ += '\r';
     lone_cr_ |= lone_cr && !ended;

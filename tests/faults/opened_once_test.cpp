@@ -16,6 +16,25 @@ void write_model(const std::filesystem::path& folder, const ModelConfig& config)
   write_tokenizer(*make_builtin_tokenizer(BuiltinTokenizer::bytes), folder, 9);
 }
 
+/// An error of the options themselves, which a check tells beside all others, and one of the files.
+TEST(OpenedOnce, TheFolderOfStartBesideAnError) {
+  const TemporaryFolder folder;
+  ModelConfig start = masked_lm_config();
+  start.vocab_size = make_builtin_tokenizer(BuiltinTokenizer::bytes)->vocab_size();
+  start.pad_token_id = 0;
+  write_model(folder / "start", start);
+  const std::string yaml = fmt::format("model: {{from: {}}}\ndata: {{train: [absent.txt]}}\n",
+                                       (folder / "start").string());
+  for (const std::string& wrong : {std::string(), std::string("seed: -1\n")}) {
+    const FileRecorder files(folder.path(), Exchange::possible);
+    ResolutionErrors errors("run.yaml");
+    RunSpec spec = read_run({"run.yaml", yaml + wrong}, {}, errors);
+    if (errors.empty()) resolve(std::move(spec), RunKind::pretraining, errors);
+    EXPECT_FALSE(errors.empty());
+    EXPECT_EQ(files.opened("start/config.json"), 1) << wrong;
+  }
+}
+
 TEST(OpenedOnce, TheFoldersOfStartAndTeacher) {
   const TemporaryFolder folder;
   ModelConfig start = masked_lm_config();

@@ -314,5 +314,23 @@ TEST(LinearAttention, HasASlopeWhereAQueryOrAKeyIsZero) {
   }
 }
 
+TEST(LinearAttention, KeepsItsDigitsWhereTheProductsOfFeaturesUnderflow) {
+  const Shape shape{1, 2, 3, 4};
+  const auto far_below_zero = [&](std::uint64_t seed) {
+    return affine(random_normal(shape, seed), 1, -60).value();
+  };
+  const Tensor q = far_below_zero(1), k = far_below_zero(2), v = random_normal(shape, 3);
+  const auto output_and_gradient = [&](DType dtype) {
+    Tape tape;
+    const Var queries = Var::leaf(q.cast(DType::f32).cast(dtype));
+    const Var out = linear_attention(queries, k.cast(DType::f32).cast(dtype), v.cast(dtype), {});
+    tape.backward(out, v.cast(dtype));
+    return std::pair(out.value(), queries.grad());
+  };
+  const auto wide = output_and_gradient(DType::f64), narrow = output_and_gradient(DType::f32);
+  EXPECT_LT(relative_difference(narrow.first, wide.first), 1e-4);
+  EXPECT_LT(relative_difference(narrow.second, wide.second), 1e-4);
+}
+
 }  // namespace
 }  // namespace nystrom::testing

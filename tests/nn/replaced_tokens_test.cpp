@@ -44,17 +44,17 @@ void copy_parameters(const Model& from, const std::string& prefix, Model& to) {
   }
 }
 
-/// A model whose generator always draws token 5, so that the replaced text is known.
-std::unique_ptr<Model> model_that_draws_5() {
+/// A model whose generator always draws `token`, so that the replaced text is known.
+std::unique_ptr<Model> model_that_draws(std::int64_t token) {
   auto model = make_model(config_of(), DType::f64, 1.5);
   Tensor bias = Tensor::zeros({20}, DType::f64);
-  bias.data<double>()[5] = 100;
+  bias.data<double>()[token] = 100;
   model->parameters().set("generator.cls.predictions.bias", bias);
   return model;
 }
 
 TEST(ReplacedTokens, ItsLossIsThatOfTwoModels) {
-  const auto model = model_that_draws_5();
+  const auto model = model_that_draws(5);
   const ReplacedTokensOutput out = model->replaced_tokens(input(), labels(), scale, run_of());
 
   const auto generator = make_model(generator_of(config_of()), DType::f64);
@@ -96,7 +96,7 @@ TEST(ReplacedTokens, ItsLossIsThatOfTwoModels) {
 
 /// Another draw would be a jump of the loss.
 TEST(ReplacedTokens, ItsGradientIsTheNumericalOne) {
-  const auto model = model_that_draws_5();
+  const auto model = model_that_draws(5);
   const auto loss = [&] { return model->replaced_tokens(input(), labels(), scale, run_of()).loss; };
   expect_numerical_gradients(*model, loss, 1e-5);
 }
@@ -156,13 +156,18 @@ TEST(ReplacedTokens, AnotherStepDrawsOtherTokens) {
 }
 
 TEST(ReplacedTokens, ALogitOfZeroJudgesATokenToBeTheOriginal) {
-  const auto model = model_that_draws_5();
+  const auto model = model_that_draws(5);
   const std::string out = "discriminator_predictions.dense_prediction.";
   model->parameters().set(out + "weight", Tensor::zeros({1, 8}, DType::f64));
   model->parameters().set(out + "bias", Tensor::zeros({1}, DType::f64));
   const ReplacedTokensOutput judged = model->replaced_tokens(input(), labels(), scale, run_of());
   EXPECT_EQ(judged.found, 0);
   EXPECT_EQ(judged.right, 16 - judged.replaced);
+}
+
+TEST(ReplacedTokens, PaddingTakesNoTokensPlace) {
+  const auto model = model_that_draws(*config_of().pad_token_id);
+  EXPECT_EQ(model->replaced_tokens(input(), labels(), scale, run_of()).replaced, 0);
 }
 
 /// Both encoders train the tables, so that no gradient is final before the last.

@@ -21,11 +21,21 @@ struct EmbedOptions {
   DType dtype = DType::f32, compute_dtype = DType::f32;
   PromptKind prompt = PromptKind::document;
   TextArguments arguments;
+  bool skip_bad = false;
 };
 
+/// Calls use(example) for all texts. Returns what is to be known of the files, with --skip-bad also
+/// the rows that were left out.
 std::vector<std::string> read_texts(const EmbedOptions& options, const VectorModel& model,
                                     const ExampleUse& use) {
-  return read_arguments(options.arguments, options.common.overrides, model.task, use);
+  SkippedRows skipped;
+  const auto leave_out = [&](const BadRow& error) {
+    if (!options.skip_bad) throw;
+    if (skipped.count++ == 0) skipped.first = error.what();
+  };
+  skipped.notes =
+      read_arguments(options.arguments, options.common.overrides, model.task, use, leave_out);
+  return warnings_of(skipped);
 }
 
 /// Embeds the texts behind the first `known`, and warns of what is to be known of the files.
@@ -142,6 +152,8 @@ Command add_embed_command(CLI::App& app) {
   add_choice(*command, "--compute-dtype", options->compute_dtype, inference_dtype_help,
              dtype_names);
   options->arguments.add_flags_to(*command);
+  command->add_flag("--skip-bad", options->skip_bad,
+                    "leave out rows that cannot be read, with a warning");
   options->common.add_to(*command);
   return alone(command, options, run);
 }

@@ -262,8 +262,9 @@ void print_classes(const TaskDataset& data, const TaskScores& scores) {
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
                     const std::vector<std::string>& overrides, Device device, Log& log,
                     Communicator& communicator) {
-  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
-                                         options.dtype, device);
+  RunConfig settings = settings_of(folder, options.config, overrides);
+  settings.task.columns.group = settings.task.columns.weight = std::nullopt;  // of training
+  const TaskModel task = open_task_model(folder, std::move(settings), options.dtype, device);
   RunConfig shared = task.settings;
   shared.run_dir = shared.data.cache = "";
   shared.task.train = shared.task.validation = {};

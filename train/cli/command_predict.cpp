@@ -45,6 +45,12 @@ std::string place_of(const Example& example) {
   return example.file ? example.place() : fmt::format("'{}'", printable(example.text, 60));
 }
 
+/// The key of an example's name in a line of --json: of documents, and where task.columns.id names
+/// one; else null.
+const char* name_key(const Example& example) {
+  return example.whole_file ? "document" : example.named ? "id" : nullptr;
+}
+
 // ---- The stream of predictions ------------------------------------------------------------------
 
 /// Predicts examples in windows and prints the results in input order. An example that cannot be
@@ -128,15 +134,20 @@ class PredictionStream {
       std::vector<std::string> outputs = predict(sound);
       for (std::size_t i = 0; i < errors.size(); ++i)
         if (errors[i])
-          outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(i), marked(*errors[i]));
+          outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(i),
+                         marked(*errors[i], examples[i]));
       return outputs;
     }
   }
 
-  std::string marked(const std::string& message) {
+  /// The output in the place of an example, of which nothing is known where it cannot be read.
+  std::string marked(const std::string& message, const Example& example = {}) {
     ++bad_;
-    return options_.common.json ? nlohmann::json{{"error", message}}.dump()
-                                : "not predicted: " + shown(message);
+    if (!options_.common.json) return "not predicted: " + shown(message);
+    nlohmann::ordered_json line;
+    if (const char* const key = name_key(example)) line[key] = example.id;
+    line["error"] = message;
+    return line.dump();
   }
 
   const PredictOptions& options_;
@@ -232,15 +243,15 @@ std::string rendered(const Example& example, const Prediction& prediction) {
   return result;
 }
 
-/// The output for an example. A document and an example with an id are named.
+/// The output for an example.
 std::string output_of(const PredictOptions& options, const TaskModel& task, const Example& example,
                       const Prediction& prediction) {
   if (!options.common.json) return rendered(example, prediction);
   const std::string json = prediction_json(task, prediction);
-  const bool named = task.settings.task.columns.id && !example.id.empty();
-  if (!example.whole_file && !named) return json;
-  return fmt::format("{{\"{}\":{},\"prediction\":{}}}", example.whole_file ? "document" : "id",
-                     nlohmann::json(example.id).dump(), json);
+  const char* const key = name_key(example);
+  if (!key) return json;
+  return fmt::format("{{\"{}\":{},\"prediction\":{}}}", key, nlohmann::json(example.id).dump(),
+                     json);
 }
 
 void predict_files_of_features(const PredictOptions& options, const TaskModel& task, Log& log) {

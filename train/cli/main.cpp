@@ -344,10 +344,8 @@ void with_processes(const CommonOptions& options,
     work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
   } catch (const Interrupted&) {
     // Told before the processes part: the first one that ends lets the launcher end the others.
-    if (communicator->is_first())
-      fail(current_failure());
-    else
-      let_first_speak(std::chrono::seconds(10));  // it ends too, on a busy machine later
+    if (communicator->is_first()) fail(current_failure());
+    communicator->barrier();
     throw Interrupted("");
   } catch (const ProcessLost&) {
     communicator->end_all(fail(current_failure()));

@@ -113,14 +113,14 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
 
 std::vector<std::string> read_arguments(const TextArguments& arguments,
                                         const std::vector<std::string>& overrides,
-                                        const TaskConfig& task, const ExampleUse& use) {
+                                        const TaskConfig& task, const ExampleUse& use,
+                                        const BadRowUse& bad) {
   std::vector<std::string> notes;
   for (const std::string& text : arguments.texts) {
     if (is_path(arguments, text)) {
       const TaskConfig own = task_of_file(arguments, overrides, task, text);
-      std::ranges::copy(
-          read_examples(own, {text}, Labelled::optional, use, [](const BadRow&) { throw; }),
-          std::back_inserter(notes));
+      std::ranges::copy(read_examples(own, {text}, Labelled::optional, use, bad),
+                        std::back_inserter(notes));
       continue;
     }
     require_input(!is_blank(text), "TEXT is blank; give a text, or the name of a file");

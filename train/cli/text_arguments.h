@@ -44,10 +44,11 @@ TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::s
                         TaskConfig task, const std::string& file);
 
 /// Calls use(example) for all examples of checked arguments, one after another, for vectors.
-/// Returns the notes of read_examples. Throws an InputError for an argument of white space, and for
-/// the first bad row. `task` is resolved.
-std::vector<std::string> read_arguments(const TextArguments& arguments,
-                                        const std::vector<std::string>& overrides,
-                                        const TaskConfig& task, const ExampleUse& use);
+/// Returns the notes of read_examples, which calls bad(row). Throws an InputError for an argument
+/// of white space. `task` is resolved.
+std::vector<std::string> read_arguments(
+    const TextArguments& arguments, const std::vector<std::string>& overrides,
+    const TaskConfig& task, const ExampleUse& use,
+    const BadRowUse& bad = [](const BadRow&) { throw; });
 
 }  // namespace nystrom

@@ -43,8 +43,10 @@ void ResolutionErrors::throw_if_any() const {
   require_input(lines_.empty(), "{}", fmt::join(lines_, "\n"));
 }
 
-RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
-  RunSpec spec;
+namespace {
+
+/// Reads the run into `spec`, which has what was opened also where this throws.
+void read_run(RunSpec& spec, const ConfigText& yaml, Overrides overrides) {
   Log printed(/*quiet=*/true);
   Log kept(/*quiet=*/false, [&](const std::string& line) {
     if (line.starts_with(warning_mark)) printed.warn(line.substr(warning_mark.size()));
@@ -56,10 +58,7 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
     return StartDefaults{spec.start->config, trained_length(*spec.start)};
   };
   spec.options = parse_config(yaml.text, yaml.name, read_start, overrides);
-  return spec;
 }
-
-namespace {
 
 /// The task whose files the run reads; null for one that reads texts.
 const TaskConfig* task_of(const RunSpec& spec) {
@@ -68,6 +67,12 @@ const TaskConfig* task_of(const RunSpec& spec) {
 }
 
 }  // namespace
+
+RunSpec read_run(const ConfigText& yaml, Overrides overrides) {
+  RunSpec spec;
+  read_run(spec, yaml, overrides);
+  return spec;
+}
 
 std::string training_option(const RunSpec& spec) {
   return task_of(spec) ? "task.train" : "data.train";
@@ -311,17 +316,20 @@ void require_masks(const RunSpec& spec) {
                   printable(text, 40), own);
 }
 
-/// Opens what options name by themselves, for the errors alone: where a run's options break a rule,
-/// more is not known.
-void open_named(const RunConfig& config, ResolutionErrors& errors) {
+/// Opens what options name by themselves and the run has not opened yet, for the errors alone:
+/// where a run's options break a rule, more is not known.
+void open_named(const RunSpec& spec, ResolutionErrors& errors) {
+  const RunConfig& config = spec.options;
   Log quiet(true);
   const auto open = [&](const char* option, const std::optional<std::string>& name, const auto& f) {
     if (name && !name->empty()) errors.note(option, [&] { f(*name); });
   };
-  open("model.from", config.start.from,
-       [&](const std::string& name) { open_model(name, {}, quiet, HeadUse::replaceable); });
-  open("tokenizer.path", config.tokenizer.path,
-       [](const std::string& name) { open_tokenizer(find_tokenizer(name)); });
+  if (!spec.start)
+    open("model.from", config.start.from,
+         [&](const std::string& name) { open_model(name, {}, quiet, HeadUse::replaceable); });
+  if (!spec.tokenizer)
+    open("tokenizer.path", config.tokenizer.path,
+         [](const std::string& name) { open_tokenizer(find_tokenizer(name)); });
   open("distillation.teacher", config.distillation.teacher,
        [&](const std::string& name) { open_model(name, {}, quiet); });
 }
@@ -339,7 +347,7 @@ void resolve_pretraining(RunSpec& spec, ResolutionErrors& errors) {
     if (fits) require_same_settings(spec.options, spec.saved);  // else they are incomplete
   });
   if (fits) errors.note("", [&] { check_first_weights(spec, spec.options.start.fresh_head); });
-  if (!errors.empty()) return open_named(spec.options, errors);
+  if (!errors.empty()) return open_named(spec, errors);
   if (spec.options.distillation.teacher)
     errors.note("", [&] {
       spec.teacher = open_teacher(spec);
@@ -369,7 +377,7 @@ void resolve_finetuning(RunSpec& spec, ResolutionErrors& errors) {
   const bool sound = errors.empty();
   match_inputs_of_run(spec, errors);
   const bool fits = sound && errors.note("", [&] { spec = with_named_tokenizer(spec); });
-  if (!sound) open_named(spec.options, errors);
+  if (!sound) open_named(spec, errors);
   // The files of the task complete the settings and the head: prepare_task compares both.
   errors.note("", [&] {  // messages about run_dir begin with it
     spec.saved = read_saved_run(spec.options.run_dir, spec.options.data.cache);
@@ -438,18 +446,18 @@ void check_pretraining_run(RunSpec& spec, ResolutionErrors& errors) {
 }
 
 RunSpec read_run(const ConfigText& yaml, Overrides overrides, ResolutionErrors& errors) {
+  RunSpec spec;
   try {
-    return read_run(yaml, overrides);
+    read_run(spec, yaml, overrides);
   } catch (const InputError& error) {
-    RunSpec spec;
     spec.options = understood_options(yaml, overrides);
     const RunConfig& config = spec.options;
     errors.add(error);
     match_inputs_of_run(spec, errors);
-    open_named(config, errors);
+    open_named(spec, errors);
     errors.note("", [&] { check_run_place(config.run_dir, config.data.cache); });
-    return spec;
   }
+  return spec;
 }
 
 RunSpec resolve(RunSpec given, RunKind kind, ResolutionErrors& errors) {

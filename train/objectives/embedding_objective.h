@@ -40,10 +40,10 @@ RetrievalSet read_validation_folder(const TaskConfig& task);
 
 /// Reads the examples of `source`, or the folder that task.validation of `config` names. The
 /// configuration is resolved. Scored pairs are measured by Spearman's and Pearson's correlation of
-/// the scores with the vectors' cosines. Pairs are measured by mrr and accuracy: each text looks
-/// for its own positive among the different second texts, of which its other positives are left
-/// out. Folders are measured by ndcg_at_10 and the other scores of evaluate_retrieval. Long texts
-/// are read in windows. Texts are computed in batches of training.micro_batch_size. Throws an
+/// the scores with the vectors' similarities. Pairs are measured by mrr and accuracy: each text
+/// looks for its own positive among the different second texts, of which its other positives are
+/// left out. Folders are measured by ndcg_at_10 and the other scores of evaluate_retrieval. Long
+/// texts are read in windows. Texts are computed in batches of training.micro_batch_size. Throws an
 /// InputError for the first fault in the files, and for texts that say nothing about similarity.
 EmbeddingValidation read_embedding_validation(const RunConfig& config, const ExampleSource& source,
                                               std::shared_ptr<const Tokenizer> tokenizer);

@@ -45,12 +45,12 @@ ColumnVectors texts_of_column(const EmbeddingTexts& pairs, std::size_t column) {
   return result;
 }
 
-std::vector<double> pair_correlations(const EmbeddingTexts& pairs, const ColumnVectors& first,
-                                      const ColumnVectors& second) {
+std::vector<double> pair_correlations(Similarity by, const EmbeddingTexts& pairs,
+                                      const ColumnVectors& first, const ColumnVectors& second) {
   std::vector<double> similarities, scores;
   for (const EmbeddingSample& sample : pairs.samples) {
-    similarities.push_back(cosine(first.vectors, first.row(sample.texts[0]), second.vectors,
-                                  second.row(sample.texts[1])));
+    similarities.push_back(similarity(by, first.vectors, first.row(sample.texts[0]), second.vectors,
+                                      second.row(sample.texts[1])));
     scores.push_back(sample.score);
   }
   return {spearman_correlation(scores, similarities), pearson_correlation(scores, similarities)};
@@ -61,16 +61,16 @@ std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors&
   double reciprocal_ranks = 0, found_first = 0;
   for (const EmbeddingSample& sample : pairs.samples) {
     const std::int64_t text = first.row(sample.texts[0]);
-    const auto similarity = [&](std::int64_t row) {
+    const auto product = [&](std::int64_t row) {
       return inner_product(first.vectors, text, second.vectors, row);
     };
-    const double own = similarity(second.row(sample.texts[1]));
+    const double own = product(second.row(sample.texts[1]));
     std::int64_t better = 0;
     for (std::int64_t row = 0; row < std::ssize(second.texts); ++row) {
       const std::int64_t other = second.texts[static_cast<std::size_t>(row)];
       // Other positives of a text do not compete.
-      better += other != sample.texts[1] && similarity(row) >= own &&
-                !pairs.alike(sample.texts[0], other);
+      better +=
+          other != sample.texts[1] && product(row) >= own && !pairs.alike(sample.texts[0], other);
     }
     reciprocal_ranks += 1 / static_cast<double>(1 + better);
     found_first += better == 0;
@@ -151,7 +151,8 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
           embed_all(embedder, texts, [&](std::int64_t done) { progress(before + done, total); });
       before += std::ssize(texts);
     }
-    return (scored ? pair_correlations : pair_ranks)(*data, first, second);
+    return scored ? pair_correlations(model.config().embedding.similarity, *data, first, second)
+                  : pair_ranks(*data, first, second);
   };
   return validation;
 }

@@ -256,8 +256,9 @@ RunResult pretrain_features(const RunSpec& spec, Log& log, Device device,
     const auto& best = result.best_value;
     const auto& baseline = objective.baseline();
     if (result.interrupted || !best || !baseline) return result;
-    log.say(fmt::format("validation loss {:.4f}; always the mean row: {:.4f}", *best, *baseline));
-    if (!(*best < *baseline))
+    if (*best < *baseline)
+      log.say(fmt::format("validation loss {:.4f}; always the mean row: {:.4f}", *best, *baseline));
+    else
       log.warn(
           fmt::format("loss {:.4f} is no better than always the mean row ({:.4f}); train "
                       "longer, or with another learning rate",

@@ -92,9 +92,10 @@ class PretrainingRun : public Objective {
   void tell_replacements(Log& log) const {
     if (!replacements_) return;
     const double accuracy = replacements_->accuracy(), baseline = replacements_->baseline();
-    log.say(fmt::format("validation accuracy {:.1f} %; always \"original\": {:.1f} %",
-                        100 * accuracy, 100 * baseline));
-    if (!(accuracy > baseline))
+    if (accuracy > baseline)
+      log.say(fmt::format("validation accuracy {:.1f} %; always \"original\": {:.1f} %",
+                          100 * accuracy, 100 * baseline));
+    else
       log.warn(fmt::format(
           "accuracy {:.1f} % is no better than always \"original\" ({:.1f} %), and {:.1f} % of the "
           "replaced tokens are found; train longer, or with another learning rate",

@@ -63,6 +63,8 @@ class TextEmbedder {
   /// The numbers of a vector.
   std::int64_t width() const;
   const EmbeddingOptions& options() const { return options_; }
+  /// How the model compares vectors.
+  Similarity similarity() const { return model_.config().embedding.similarity; }
   /// The texts so far (examples), and those that were read without their rest (truncated).
   const EncodingCounts& counts() const { return counts_; }
   /// "2 of 9 texts have more than 512 tokens: …", how many texts are empty, and how many tokens are

@@ -151,14 +151,15 @@ double inner_product(const Tensor& a, std::int64_t i, const Tensor& b, std::int6
   return std::accumulate(sums, sums + lanes, 0.0);
 }
 
-double cosine(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j) {
+double similarity(Similarity by, const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j) {
+  if (by == Similarity::dot) return inner_product(a, i, b, j);
   const double lengths = std::sqrt(inner_product(a, i, a, i) * inner_product(b, j, b, j));
   return lengths > 0 ? inner_product(a, i, b, j) / lengths : 0;
 }
 
 VectorScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
                             const std::vector<std::string>& patterns) {
-  std::vector<double> scores, cosines;
+  std::vector<double> scores, similarities;
   const auto compare = [&](const std::vector<Example>& examples, const Tensor& vectors) {
     std::vector<std::string> pairs;
     for (const Example& example : examples) {
@@ -167,7 +168,7 @@ VectorScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const Tas
     }
     const Tensor others = second(pairs);
     for (std::int64_t row = 0; row < vectors.dim(0); ++row)
-      cosines.push_back(cosine(vectors, row, others, row));
+      similarities.push_back(similarity(first.similarity(), vectors, row, others, row));
   };
   TextBlocks blocks(first, compare, /*of_pairs=*/true);
   SkippedRows skipped;
@@ -178,12 +179,12 @@ VectorScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const Tas
   });
   blocks.finish();
   require_input(!scores.empty(), "{}", describe_unreadable(patterns, skipped));
-  const double spearman = spearman_correlation(cosines, scores);
+  const double spearman = spearman_correlation(similarities, scores);
   require_input(std::isfinite(spearman),
-                "{} pairs have no correlation: their scores or their cosines are all equal",
+                "{} pairs have no correlation: their scores or their similarities are all equal",
                 scores.size());
   return {{{"pairs", std::ssize(scores)}},
-          {{"spearman", spearman}, {"pearson", pearson_correlation(cosines, scores)}},
+          {{"spearman", spearman}, {"pearson", pearson_correlation(similarities, scores)}},
           warnings_of(skipped)};
 }
 

@@ -21,14 +21,15 @@ struct VectorScores {
   std::vector<std::string> warnings = {};  ///< what a user should know of the data
 };
 
-/// The cosine of row i of a with row j of b, both [rows, d] f32. That with a row of zeros is 0.
-double cosine(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j);
+/// How alike row i of a and row j of b are, both [rows, d] f32: for dot their inner product, else
+/// their cosine. That with a row of zeros is 0.
+double similarity(Similarity by, const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j);
 /// Their inner product, the same to the bit for equal rows in any place.
 double inner_product(const Tensor& a, std::int64_t i, const Tensor& b, std::int64_t j);
 
 /// Do similar texts have similar vectors? Reads pairs with scores from the files that `patterns`
 /// match, as `task` says (kind regression, resolved, with task.columns.pair), and correlates their
-/// vectors' cosines with the scores: spearman, pearson. `first` embeds task.columns.text, and
+/// vectors' similarities with the scores: spearman, pearson. `first` embeds task.columns.text, and
 /// `second` task.columns.pair. Throws an InputError "file:line: …".
 VectorScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
                             const std::vector<std::string>& patterns);

@@ -77,7 +77,7 @@ std::string vector_line(const Example& example, std::span<const float> vector) {
   if (example.whole_file) {
     line += "\"document\": " + quoted(example.id);
   } else {
-    if (!example.id.empty()) line += "\"id\": " + quoted(example.id) + ", ";
+    if (example.named) line += "\"id\": " + quoted(example.id) + ", ";
     line += "\"text\": " + quoted(example.text);
   }
   return line + fmt::format(", \"vector\": [{}]}}\n", fmt::join(vector, ", "));

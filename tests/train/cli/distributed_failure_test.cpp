@@ -172,8 +172,11 @@ TEST_F(DistributedTest, MpirunPassesOnTheRequestToStop) {
       start(2, "stopped", "training.steps=100000 checkpoint.every=100000 evaluation.every=100000");
   wait_for("stopped/metrics.jsonl");
   wait_until([&] { return !metric("stopped", "loss").empty(); });
+  const auto asked = std::chrono::steady_clock::now();
   ASSERT_EQ(::kill(job, SIGUSR1), 0);
   EXPECT_EQ(outcome_of(job), 130) << read_bytes(folder_ / "log");
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - asked).count(), 8);
+  expect_says(read_bytes(folder_ / "log"), "nystrom: stopped after step ");
   EXPECT_EQ(checkpoint_steps(folder_ / "stopped" / "checkpoints").size(), 1u);
 }
 
