@@ -348,7 +348,8 @@ void fields(V& v, ModelConfig& c) {
   v(c.num_attention_heads, "num_attention_heads", "attention heads; divides hidden_size",
     at_least(1));
   v(c.intermediate_size, "intermediate_size", "width of the feed-forward layer", at_least(1));
-  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; silu; relu; tanh; linear: none");
+  v(c.hidden_act, "hidden_act",
+    "gelu: with erf; gelu_new: with tanh; silu; relu; tanh; linear: none");
   v(c.max_position_embeddings, "max_position_embeddings", "longest sequence", at_least(1));
   v(c.type_vocab_size, "type_vocab_size",
     "number of token types (segments); 0: no embeddings of them", at_least(0));

@@ -69,6 +69,11 @@ const Var& Parameter::var() const {
   return entry_->var;
 }
 
+void Parameter::keep_exact() {
+  require(shape().numel() == 1, "{} has {} values, expected one", name(), shape().numel());
+  entry_->keeps_exact = true;
+}
+
 Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, bool decay) {
   require(!values_.defined(), "parameter {} is declared after the store was allocated", name);
   require(places_.emplace(name, entries_.size()).second, "parameter {} is declared twice", name);
@@ -187,8 +192,7 @@ void ParameterStore::round_masters() {
   for (const auto& entry : entries_) {
     const SlabRange own = range_of(entry->name);
     Tensor exact = entry->var.value();
-    if (exact.dtype() == dtype_ || own.begin < masters_range_.begin ||
-        own.end > masters_range_.end)
+    if (exact.dtype() == dtype_ || own.begin < masters_range_.begin || own.end > masters_range_.end)
       continue;
     kernels::copy(masters({own.begin, own.begin + exact.numel()}).reshape(exact.shape()), exact);
   }

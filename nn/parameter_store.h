@@ -53,7 +53,7 @@ class Parameter {
   bool is_frozen() const { return entry_->frozen; }
   /// Gives the parameter, a single number, f32 values also in a store of 16 bits. Call it before
   /// the store is allocated.
-  void keep_exact() { entry_->keeps_exact = true; }
+  void keep_exact();
 
  private:
   friend class ParameterStore;

@@ -56,8 +56,8 @@ struct AnswerScore {
   /// else 0.
   double f1 = 0;
 };
-/// The best scores over all right answers. Without right answers, the right one is "". An empty
-/// prediction means that there is no answer.
+/// The best scores over all right answers; those without a word do not count beside others. Without
+/// right answers, the right one is "". An empty prediction means that there is no answer.
 AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted);
 
 }  // namespace nystrom

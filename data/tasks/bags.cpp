@@ -398,9 +398,9 @@ BagParts part_bags(const TaskConfig& task, std::int64_t seed, Labelled labelled)
   require_whole_groups(parts, what);
   for (const auto& [first, second] : labels_alike({groups.begin(), groups.end()}))
     parts.notes.push_back(
-        fmt::format("the {}s '{}' and '{}' differ only in white space, case, Unicode "
-                    "form or the form of a number, and may be in different parts; if they mean the "
-                    "same, correct the table",
+        fmt::format("the {}s '{}' and '{}' differ only in white space, characters without width, "
+                    "case, Unicode form or the form of a number, and may be in different parts; if "
+                    "they mean the same, correct the table",
                     what, printable(first, 60), printable(second, 60)));
   require_input(std::ranges::any_of(parts.train, [](const Bag& bag) { return bag.weight > 0; }),
                 "{}: the weight of every example is 0; there is nothing to learn",

@@ -2,6 +2,7 @@
 // below it.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
@@ -29,6 +30,7 @@ std::string name_of(const fs::path& file) {
 
 void read_whole_files(const std::vector<WholeFile>& files, ExampleSink& sink) {
   auto next = files.begin();
+  std::set<std::string> told;  // other forms that files look like
   sink.take_all([&]() -> std::optional<Example> {
     if (next == files.end()) return std::nullopt;
     const WholeFile& file = *next++;
@@ -38,8 +40,7 @@ void read_whole_files(const std::vector<WholeFile>& files, ExampleSink& sink) {
     example.text = without_crlf(read_whole(file.path, max_row_bytes));
     check_text(example.text, *example.file);
     const std::string form = table_format_of(file.path) ? "" : other_form(example.text);
-    const auto told = [&](const std::string& note) { return note.ends_with(form); };
-    if (!form.empty() && std::ranges::none_of(sink.notes, told))
+    if (!form.empty() && told.insert(form).second)
       sink.notes.push_back(*example.file + ": " + form);
     if (file.named) example.id = name_of(file.path);
     example.whole_file = file.named;

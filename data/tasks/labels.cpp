@@ -91,10 +91,10 @@ std::vector<std::pair<std::string, std::string>> labels_alike(
   std::map<std::string, std::string> known;
   std::vector<std::pair<std::string, std::string>> alike;
   for (const std::string& name : names) {
-    const auto number = number_of<double>(name);
+    const auto number = number_of<double>(folded(name));
     const bool exact = number && std::abs(*number) < 9007199254740992;  // 2^53
     const auto [first, added] =
-        known.emplace(exact ? fmt::format("{}", *number + 0.0) : folded(name), name);
+        known.emplace(exact ? fmt::format("{}", *number + 0.0) : folded(name), name);  // -0 is 0
     if (!added) alike.emplace_back(first->second, name);
   }
   return alike;

@@ -184,8 +184,8 @@ std::vector<std::string> task_warnings(const TaskStatistics& report) {
   for (const auto& [label, count] : report.train.labels) labels.push_back(label);
   for (const auto& [first, second] : labels_alike(labels))
     lines.push_back(fmt::format(
-        "the labels '{}' and '{}' differ only in white space, case, Unicode form or the "
-        "form of a number; if they mean the same, correct the files",
+        "the labels '{}' and '{}' differ only in white space, characters without width, case, "
+        "Unicode form or the form of a number; if they mean the same, correct the files",
         printable(first), printable(second)));
   warn_about_set("validation", report.validation, lines);
   if (report.overlap > 0)

@@ -20,7 +20,8 @@ bool LineReader::next(std::string& line) {
       const std::size_t count = source_->read(block_);
       waiting_ = {block_.data(), count};
       at_end_ = count < block_.size();
-      if (line_ == 0 && line.empty()) refuse_fastq(waiting_, name_);
+      require_input(line_ > 0 || !line.empty() || !is_fastq(waiting_), "{}{}", name_,
+                    fastq_is_no_text);
     }
     if (waiting_.empty()) break;
     any = true;
@@ -35,7 +36,7 @@ bool LineReader::next(std::string& line) {
   }
   if (!any) return false;
   ++line_;
-  while (line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
+  drop_marks(line);
   line.erase(line.find_last_not_of('\r') + 1);
   require_input(line_ > 1 || ended || line.find('\r') == line.npos || !encoding_hint(line).empty(),
                 "{}{}", name_, ends_in_cr_alone);
@@ -73,7 +74,7 @@ std::string encoding_remedy(std::string_view text) {
              : hint;
 }
 
-void refuse_fastq(std::string_view text, const std::string& name) {
+bool is_fastq(std::string_view text) {
   std::array<std::string_view, 4> lines;
   for (std::string_view& line : lines) {
     line = text.substr(0, text.find('\n'));
@@ -81,11 +82,18 @@ void refuse_fastq(std::string_view text, const std::string& name) {
     if (line.ends_with('\r')) line.remove_suffix(1);
   }
   const auto& [head, bases, plus, qualities] = lines;
-  require_input(!head.starts_with('@') || !plus.starts_with('+') || bases.empty() ||
-                    bases.size() != qualities.size(),
-                "{}: is FASTQ, and its names and qualities are no text; write each sequence as a "
-                "line of its own",
-                name);
+  constexpr std::string_view letters = "ACGTUNRYSWKMBDHVacgtunryswkmbdhv.-*";
+  return head.starts_with('@') && plus.starts_with('+') &&
+         (plus.size() == 1 || plus.substr(1) == head.substr(1)) && !bases.empty() &&
+         bases.size() == qualities.size() && bases.find_first_not_of(letters) == bases.npos;
+}
+
+void drop_marks(std::string& text, std::size_t begin) {
+  while (text.compare(begin, byte_order_mark.size(), byte_order_mark) == 0)
+    text.erase(begin, byte_order_mark.size());
+  const std::string in_line = '\n' + std::string(byte_order_mark);
+  for (std::size_t at = begin; (at = text.find(in_line, at)) != text.npos;)
+    text.erase(at + 1, byte_order_mark.size());
 }
 
 void check_text(std::string_view text, const std::string& place) {
@@ -119,8 +127,8 @@ std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes)
                   printable_path(file), max_bytes);
     if (count < block.size()) break;
   }
-  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
-  refuse_fastq(text, printable_path(file));
+  drop_marks(text);
+  if (is_fastq(text)) throw BadRow(fmt::format("{}{}", printable_path(file), fastq_is_no_text));
   return text;
 }
 

@@ -29,8 +29,8 @@ inline constexpr std::string_view ends_in_cr_alone =
     ": its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new";
 
 /// Reads a file, which may be compressed (.gz, .zst), in the memory of one line. UTF-8 byte
-/// order marks at the beginning of a line are dropped: joined files have them within. CRs before the LF belong to the line end. No further line
-/// begins after the last line end.
+/// order marks at the beginning of lines are dropped (drop_marks). CRs before the LF belong to the
+/// line end. No further line begins after the last line end.
 class LineReader {
  public:
   /// Opens `file`. Throws an InputError when it is absent, unreadable or not regular.
@@ -61,8 +61,15 @@ std::string encoding_hint(std::string_view text);
 /// The same, or how to convert text that is in no encoding of Unicode.
 std::string encoding_remedy(std::string_view text);
 
-/// Throws an InputError for a file `name` that begins with the four lines of a FASTQ record.
-void refuse_fastq(std::string_view text, const std::string& name);
+/// Whether a file begins with the four lines of a FASTQ record.
+bool is_fastq(std::string_view text);
+/// The end of the message for such a file.
+inline constexpr std::string_view fastq_is_no_text =
+    ": is FASTQ, and its names and qualities are no text; write each sequence as a line of its own";
+
+/// Removes byte order marks at the beginning of lines from `begin` on, where a line begins: joined
+/// files have them within.
+void drop_marks(std::string& text, std::size_t begin = 0);
 
 /// Throws a BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
 void check_text(std::string_view text, const std::string& place);

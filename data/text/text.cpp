@@ -163,10 +163,10 @@ class PlainPieces : public FilePieces {
     block_.resize(read_block_bytes);
     std::string_view block(block_.data(), source_->read(block_));
     const bool ended = block.empty();
-    if (first && block.starts_with(byte_order_mark)) block.remove_prefix(byte_order_mark.size());
     // A file that is no text ends in another message.
     if (first) line_ends_ = !encoding_hint(block).empty();
-    if (first) refuse_fastq(block, printable_path(path_));
+    require_input(!first || !is_fastq(block), "{}{}", printable_path(path_), fastq_is_no_text);
+    const std::size_t before = buffer_.size();
     const bool lone_cr = pending_cr_ && block.substr(0, 1) != "\n";
     if (lone_cr) buffer_ += '\r';
     lone_cr_ |= lone_cr && !ended;
@@ -180,7 +180,18 @@ class PlainPieces : public FilePieces {
       lone_cr_ |= !line_ends_ && part.find('\r') != part.npos;
       block.remove_prefix(std::min(crlf + 1, block.size()));
     }
+    drop_marks_behind(before);
     return !ended || lone_cr;
+  }
+
+  /// Removes the marks of the block that was appended at `before`, and one that begins before it.
+  void drop_marks_behind(std::size_t before) {
+    const std::size_t size = buffer_.size(), begin = before - std::min(before, std::size_t{3});
+    if (begin == 0 && !inside_)  // where a document begins
+      drop_marks(buffer_);
+    else if (const std::size_t end = buffer_.find('\n', begin); end != buffer_.npos)
+      drop_marks(buffer_, end + 1);
+    if (buffer_.size() < size) searched_ = 0;
   }
 
   fs::path path_;
@@ -238,7 +249,7 @@ class TablePieces : public FilePieces {
           taken_ = 0;
           return any_text_ = true;
         }
-        skip_(SkipReason::no_text, fmt::format("{}:{}", printable_path(path_), line_), 0);
+        skip_(SkipReason::no_text, row->place(printable_path(path_)), 0);
       } catch (const BadRow& error) {
         any_text_ = true;
         skip_(SkipReason::bad_row, error.what(), rows_->row_bytes());

@@ -158,8 +158,8 @@ def require_one_index(parts: Sequence[Any], columns: Sequence[str], name: str) -
             first = column, index
         elif not index.equals(first[1]):
             raise InputError(
-                f"{name}: columns {first[0]!r} and {column!r} have different indexes; pass a "
-                "data frame, or, to join them by place, column.to_numpy()"
+                f"{name}: columns {first[0]!r} and {column!r} have different indexes; give "
+                "columns of one data frame, or, to join them by place, column.to_numpy()"
             )
 
 

@@ -267,6 +267,9 @@ class Model(_Predicts["P"]):
         more tokens than the model reads gives a warning, and without `truncate` an error. progress:
         a bar of tqdm, or lines where that is not installed.
         """
+        from nystrom._rows import require_one_index
+
+        require_one_index([texts, pairs, choices], ["texts", "pairs", "choices"], "predict")
         if self._core.reads_files:
             texts = _names_of_files(texts)
         single = isinstance(texts, str)
@@ -280,9 +283,6 @@ class Model(_Predicts["P"]):
             choices = None if choices is None else [texts_of(choices, "choices")]
         elif choices is not None and any(isinstance(each, str) for each in [choices, *choices]):
             raise InputError("choices: expected a list of choices for each text")
-        from nystrom._rows import require_one_index
-
-        require_one_index([texts, pairs], ["texts", "pairs"], "predict")
         words: list[list[str]] | None = None
         if self._core.kind == "tokens" and not single:
             texts, words = texts_or_words(texts)

@@ -75,12 +75,18 @@ def _targets(y: Any) -> NDArray[Any]:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     require_no_mask(y)
-    if isinstance(y, (list, tuple)) and any(isinstance(each, (set, list, tuple)) for each in y):
-        if len({len(each) if isinstance(each, (list, tuple)) else -1 for each in y}) > 1:
-            raise ValueError(
-                "y: got lists of labels; make columns of 0 and 1 of them: "
-                "MultiLabelBinarizer().fit_transform(y)"
-            )
+    rows = y if getattr(y, "ndim", 1) == 1 else ()
+    if any(
+        isinstance(row, (set, frozenset))
+        or isinstance(row, (list, tuple))
+        and (len(row) != 1 or not isinstance(y, (list, tuple)))
+        and any(isinstance(each, str) for each in row)
+        for row in rows
+    ):
+        raise ValueError(
+            "y: got lists of labels; make columns of 0 and 1 of them: "
+            "MultiLabelBinarizer().fit_transform(y)"
+        )
     values = np.asarray(y)
     if values.dtype.kind in "mMc":
         raise ValueError(f"y: got {values.dtype}, expected texts, numbers or bools")

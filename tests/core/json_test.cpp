@@ -119,6 +119,10 @@ TEST(Printable, KeepsTextAndEscapesTheRest) {
             "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80");
   EXPECT_EQ(printable("a\n\x1b[0m\x7f"), "a\\x0a\\x1b[0m\\x7f");
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  const std::string persian =
+      "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xae";  // with a joiner that is spelling
+  EXPECT_EQ(printable(persian), persian);
+  EXPECT_EQ(printable("pos\xe2\x80\x8c"), "pos\\u200c");
   EXPECT_EQ(printable("a\xe2\x80\x8b\xe2\x80\xa8\xef\xbb\xbf"), "a\\u200b\\u2028\\ufeff");
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");                    // a C1 control character
   EXPECT_EQ(printable("\xc0\x80"), "\\xc0\\x80");                    // overlong

@@ -44,7 +44,7 @@ TEST(Ramp, SaysWhatIsWrongWithItsKeys) {
   const auto problem = [](std::vector<std::pair<std::string, double>> points) {
     return ramp_of(std::move(points)).key_problem(100);
   };
-  EXPECT_EQ(problem({{"0", 1}, {"99", 1}, {"end", 1}}), "");
+  EXPECT_EQ(problem({{"0", 1}, {"98", 1}, {"end", 1}}), "");
   EXPECT_EQ(problem({}), "is empty; give a number, or {0: 0.3, end: 0.15}");
   EXPECT_EQ(problem({{"0", 1}, {"1e1", 1}}),
             "'1e1' is no step; expected whole numbers or end, as in {0: 0.3, end: 0.15}");

@@ -939,7 +939,7 @@ def test_records_of_numpy_have_names(task, of_a_file):
 def test_columns_of_other_rows_are_refused(task):
     frame = pandas_frame()
     columns = {"text": frame.text, "label": frame.label.sort_values()}
-    with pytest.raises(nystrom.InputError, match="'text' and 'label' have different indexes; pass"):
+    with pytest.raises(nystrom.InputError, match="'text' and 'label' have different indexes; give"):
         nystrom.finetune(task, train=columns, validation=ROWS)
     columns["label"] = columns["label"].to_numpy()
     assert len(list(rows_of(columns, "train", ["text", "label"]))) == len(ROWS)

@@ -30,11 +30,20 @@ std::vector<std::string> read_texts(const EmbedOptions& options, const VectorMod
                                     const ExampleUse& use) {
   SkippedRows skipped;
   const auto leave_out = [&](const BadRow& error) {
-    if (!options.skip_bad) throw;
+    if (!options.skip_bad)
+      throw InputError(std::string(error.what()) +
+                       "; --skip-bad leaves out such a row and goes on");
     if (skipped.count++ == 0) skipped.first = error.what();
   };
-  skipped.notes =
-      read_arguments(options.arguments, options.common.overrides, model.task, use, leave_out);
+  std::int64_t read = 0;
+  const auto count_and_use = [&](Example&& example) {
+    ++read;
+    use(std::move(example));
+  };
+  skipped.notes = read_arguments(options.arguments, options.common.overrides, model.task,
+                                 count_and_use, leave_out);
+  require_input(read > 0 || skipped.count == 0, "{}",
+                describe_unreadable(options.arguments.texts, skipped));
   return warnings_of(skipped);
 }
 

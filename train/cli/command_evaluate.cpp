@@ -148,7 +148,7 @@ std::vector<PairFile> read_pair_files(const EvaluateOptions& options, const Mode
     for (const MinimalPair& pair : pairs)
       for (const std::string& sentence : {pair.good, pair.bad})
         inputs.update(sentence.c_str(), sentence.size() + 1);
-    files.push_back({path, encode_pairs(tokenizer, pairs, folder.config.longest_sequence(), path)});
+    files.push_back({path, encode_pairs(tokenizer, pairs, folder.config.longest_sequence())});
     const EncodedPairs& encoded = files.back().encoded;
     count += files.back().pairs();
     all.tokens += encoded.tokens;
@@ -263,7 +263,9 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
                     const std::vector<std::string>& overrides, Device device, Log& log,
                     Communicator& communicator) {
   RunConfig settings = settings_of(folder, options.config, overrides);
-  settings.task.columns.group = settings.task.columns.weight = std::nullopt;  // of training
+  const std::set<std::string> given = options_in(overrides);
+  if (!given.contains("task.columns.group")) settings.task.columns.group.reset();  // of training
+  if (!given.contains("task.columns.weight")) settings.task.columns.weight.reset();
   const TaskModel task = open_task_model(folder, std::move(settings), options.dtype, device);
   RunConfig shared = task.settings;
   shared.run_dir = shared.data.cache = "";

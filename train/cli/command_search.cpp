@@ -94,7 +94,8 @@ void print_json(const Example& query, const std::vector<Neighbour>& neighbours,
     nlohmann::ordered_json object = {{"row", neighbour.key}, {"score", neighbour.score}};
     if (const auto found = rows.find(neighbour.key); found != rows.end()) {
       const bool whole_file = found->second.whole_file;
-      if (!found->second.id.empty()) object[whole_file ? "document" : "id"] = found->second.id;
+      if (whole_file || found->second.named)
+        object[whole_file ? "document" : "id"] = found->second.id;
       // Of a file of vectors an empty text is an unknown one.
       if (!whole_file && (found->second.file || !found->second.text.empty()))
         object["text"] = found->second.text;
@@ -102,7 +103,7 @@ void print_json(const Example& query, const std::vector<Neighbour>& neighbours,
     list.push_back(std::move(object));
   }
   nlohmann::ordered_json line;
-  if (!query.id.empty()) line["id"] = query.id;
+  if (query.named) line["id"] = query.id;
   line["query"] = query.text;
   line["neighbours"] = std::move(list);
   fmt::print("{}\n", line.dump());

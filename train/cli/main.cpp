@@ -339,14 +339,21 @@ void with_processes(const CommonOptions& options,
     require_own_gpu();
     return work(*communicator, options.apply());
   }
+  const auto work_or_stop = [&] {
+    try {
+      require_own_gpu();
+      work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
+    } catch (const Interrupted&) {
+      // Told before the processes part: the first one that ends lets the launcher end the others.
+      if (communicator->is_first()) fail(current_failure());
+      communicator->barrier();
+      throw Interrupted("");
+    }
+  };
   try {
-    require_own_gpu();
-    work(*communicator, options.apply(gpu_of_process(communicator->local_rank())));
+    work_or_stop();
   } catch (const Interrupted&) {
-    // Told before the processes part: the first one that ends lets the launcher end the others.
-    if (communicator->is_first()) fail(current_failure());
-    communicator->barrier();
-    throw Interrupted("");
+    throw;
   } catch (const ProcessLost&) {
     communicator->end_all(fail(current_failure()));
   } catch (...) {

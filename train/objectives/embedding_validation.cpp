@@ -100,6 +100,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   require_input(scored || pairs.roles == TextRoles::pairs, "{}: the files hold {}, {}", option,
                 describe(pairs.roles), advice);
   EmbeddingValidation validation{describe(pairs.roles), describe(pairs), pairs.checksum};
+  require_ranked(config.model.embedding.similarity, "task.validation");
   validation.metrics = scored ? std::vector{TaskMetric::spearman, TaskMetric::pearson}
                               : std::vector{TaskMetric::mrr, TaskMetric::accuracy};
   if (scored) {
@@ -107,7 +108,6 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
     for (const EmbeddingSample& sample : pairs.samples) scores.push_back(sample.score);
     require_different_values(scores, TaskMetric::spearman, "validation");
   } else {
-    require_ranked(config.model.embedding.similarity, "task.validation");
     const auto firsts = texts_of_column(pairs, 0).texts, seconds = texts_of_column(pairs, 1).texts;
     require_input(seconds.size() > 1,
                   "task.validation: all pairs have one second text, which is always found; give "

@@ -80,16 +80,16 @@ std::vector<MinimalPair> read_minimal_pairs(const std::filesystem::path& file,
   while (const auto row = rows->next()) {
     for (const std::size_t cell : {std::size_t{0}, std::size_t{1}})
       require_input(row->cells[cell].has_value() && !is_blank(*row->cells[cell]),
-                    "{}:{}: has no {}; a pair has two sentences", printable_path(file), row->line,
+                    "{}: has no {}; a pair has two sentences", row->place(printable_path(file)),
                     printable(cell == 0 ? columns.good : columns.bad, 80));
-    pairs.push_back({*row->cells[0], *row->cells[1], row->line});
+    pairs.push_back({*row->cells[0], *row->cells[1], row->place(printable_path(file))});
   }
   require_input(!pairs.empty(), "{}: has no pairs", printable_path(file));
   return pairs;
 }
 
 EncodedPairs encode_pairs(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs,
-                          std::optional<std::int64_t> longest, const std::filesystem::path& file) {
+                          std::optional<std::int64_t> longest) {
   const auto is_scored = scored_by(tokenizer);
   EncodedPairs encoded;
   for (const MinimalPair& pair : pairs) {
@@ -97,12 +97,11 @@ EncodedPairs encode_pairs(const Tokenizer& tokenizer, std::span<const MinimalPai
     for (const std::string& sentence : {pair.good, pair.bad}) {
       const Ids ids = tokenizer.wrap(tokenizer.encode(sentence)).ids;
       require_input(std::ranges::any_of(ids, is_scored),
-                    "{}:{}: the tokenizer makes no token of \"{}\"; a pair has two sentences",
-                    printable_path(file), pair.line, printable(sentence, 60));
+                    "{}: the tokenizer makes no token of \"{}\"; a pair has two sentences",
+                    pair.place, printable(sentence, 60));
       require_input(!longest || std::ssize(ids) <= *longest,
-                    "{}:{}: a sentence has {} tokens, the model takes at most {}: \"{}\"",
-                    printable_path(file), pair.line, ids.size(), longest.value_or(0),
-                    printable(sentence, 60));
+                    "{}: a sentence has {} tokens, the model takes at most {}: \"{}\"", pair.place,
+                    ids.size(), longest.value_or(0), printable(sentence, 60));
       encoded.tokens += std::ranges::count_if(ids, is_scored);
       encoded.unknown += std::ranges::count(ids, tokenizer.special().unk);
       encoded.sentences.push_back(ids);

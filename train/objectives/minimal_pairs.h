@@ -17,7 +17,7 @@ namespace nystrom {
 /// An acceptable sentence, and one that is not.
 struct MinimalPair {
   std::string good, bad;
-  std::int64_t line = 0;  ///< of its file
+  std::string place{};  ///< "pairs.jsonl:7", for messages
 };
 
 /// Reads the pairs of a table (open_rows; without a known ending JSON Lines), whose columns have
@@ -34,10 +34,10 @@ struct EncodedPairs {
   std::int64_t pairs_with_unknown = 0;
 };
 
-/// Encodes the pairs of `file`. Throws an InputError "file:line: …" for a sentence of which the
-/// tokenizer makes no token, and for one of more than `longest` tokens.
+/// Encodes pairs. Throws an InputError with the place of a pair of which the tokenizer makes no
+/// token of a sentence, and of one with a sentence of more than `longest` tokens.
 EncodedPairs encode_pairs(const Tokenizer& tokenizer, std::span<const MinimalPair> pairs,
-                          std::optional<std::int64_t> longest, const std::filesystem::path& file);
+                          std::optional<std::int64_t> longest);
 
 /// The pseudo-log-likelihood of each sentence: the sum over its tokens, without [CLS] and [SEP], of
 /// the logarithm of the probability that the model gives the token where it alone is masked

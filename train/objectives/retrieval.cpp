@@ -61,7 +61,7 @@ fs::path judgements_of(const fs::path& folder, const std::optional<std::string>&
 }
 
 std::string place_of(const fs::path& file, const TableRow& row) {
-  return fmt::format("{}:{}", printable_path(file), row.line);
+  return row.place(printable_path(file));
 }
 
 /// The judgements of a file, by query and document.

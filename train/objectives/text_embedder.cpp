@@ -56,10 +56,11 @@ EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
 }
 
 void require_ranked(Similarity similarity, const std::string& where) {
-  require_input(similarity == Similarity::cosine || similarity == Similarity::dot,
-                "{}: model.embedding.similarity is {}, and nystrom ranks by cosine or dot; --set "
-                "model.embedding.similarity=cosine",
-                where, enum_name(similarity));
+  require_input(
+      similarity == Similarity::cosine || similarity == Similarity::dot,
+      "{}: model.embedding.similarity is {}, and nystrom compares by cosine or dot; --set "
+      "model.embedding.similarity=cosine",
+      where, enum_name(similarity));
 }
 
 void require_plain_prompts(const Tokenizer& tokenizer, const EmbeddingConfig& config) {

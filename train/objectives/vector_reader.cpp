@@ -78,6 +78,7 @@ Example example_in(const nlohmann::json& object) {
   };
   Example example;
   example.id = text("id");
+  example.named = object.contains("id");
   example.text = text("text");
   if (const std::string document = text("document"); !document.empty()) {
     example.id = document;

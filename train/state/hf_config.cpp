@@ -286,7 +286,8 @@ json compared_keys(ModelConfig config) {
   config.embedding_size = config.embedding_width();
   if (!pools) config.pooling = Pooling::first;
   if (!config.has_towers()) config.pairs = Pairs::joined;
-  if (!config.local_rope_theta) config.local_rope_theta = config.rope_theta;  // what null stands for
+  if (!config.local_rope_theta)
+    config.local_rope_theta = config.rope_theta;  // what null stands for
   json keys = json::object();
   Writer writer{keys};
   fields(writer, config);

@@ -117,11 +117,12 @@ std::string architecture_notice(const ModelFolder& folder) {
 
 /// One line about Python code in a folder of BERT's family; empty for all others.
 std::string code_notice(const ModelFolder& folder) {
-  const bool has_code =
-      folder.architecture != nullptr && !folder.config_json->value("auto_map", nlohmann::json()).empty();
-  return has_code ? "note: config.json names Python code of its own (auto_map), which is never run; "
-                    "what transformers' own class computes is computed"
-                  : "";
+  const bool has_code = folder.architecture != nullptr &&
+                        !folder.config_json->value("auto_map", nlohmann::json()).empty();
+  return has_code
+             ? "note: config.json names Python code of its own (auto_map), which is never run; "
+               "the results are those of transformers' own class"
+             : "";
 }
 
 /// One line about dropout that transformers' training has, and a run's has not; empty if none.
@@ -133,9 +134,10 @@ std::string dropout_notice(const ModelFolder& folder) {
     if (key.ends_with("_dropout") && value.is_number() && value != 0)
       keys += fmt::format("{}{} {}", keys.empty() ? "" : ", ", printable(key), value.dump());
   return keys.empty() ? ""
-                      : fmt::format("note: {} of config.json is not used; "
-                                    "model.hidden_dropout_prob is the dropout of a run",
-                                    keys);
+                      : fmt::format(
+                            "note: {} of config.json is not used; "
+                            "model.hidden_dropout_prob is the dropout of a run",
+                            keys);
 }
 
 /// One line about the modules of sentence-transformers; empty for all other folders.
@@ -397,8 +399,9 @@ ModelFolder open_model(const fs::path& model, const std::vector<std::string>& ov
                        HeadUse use) {
   ModelFolder folder(find_model(model, log), use, overrides);
   std::vector<std::string> lines = {prompts_notice(folder), code_notice(folder)};
-  if (use == HeadUse::replaceable) lines.push_back(dropout_notice(folder));
-  if (use != HeadUse::replaceable) {  // else it is a run that knows what it keeps
+  if (use == HeadUse::replaceable) {  // a run, which knows what it keeps
+    lines.push_back(dropout_notice(folder));
+  } else {
     lines.insert(lines.begin(), {semantics_notice(folder.config), architecture_notice(folder),
                                  modules_notice(folder)});
     std::ranges::move(decoder_notices(folder), std::back_inserter(lines));

@@ -353,10 +353,15 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   const auto in_file = [&](const std::string& name) {
     return architecture != nullptr ? result.source.name_in_file(name) : name;
   };
-  const bool shares_transform =
-      !same_head && !fresh_head && config.head_transform && folder.config.head_transform;
-  if (shares_transform && architecture == nullptr &&
-      (config.head == Head::masked_lm) != (stored.head == Head::masked_lm))
+  // The masked-LM head alone is as wide as the embeddings. Of a head that was not read, the
+  // activation is unknown.
+  const Head from = folder.config.head;
+  const bool crosses = (config.head == Head::masked_lm) != (from == Head::masked_lm);
+  const bool shares_transform = !same_head && !fresh_head && config.head_transform &&
+                                folder.config.head_transform && config.head != Head::none &&
+                                config.head != Head::replaced_tokens && from != Head::none &&
+                                (!crosses || config.embedding_width() == config.hidden_size);
+  if (shares_transform && crosses && architecture == nullptr)
     rename_transform(result.source, config.head);
   const bool other_order = folder.config.sentence_order != config.sentence_order;
   const auto of_head = [&](std::string_view name) {

@@ -127,7 +127,8 @@ struct Reason {
 };
 
 constexpr Reason reasons[] = {
-    {"bart bigbird_pegasus blenderbot blenderbot-small fsmt led longt5 m2m_100 marian mbart mt5 mvp nllb-moe "
+    {"bart bigbird_pegasus blenderbot blenderbot-small fsmt led longt5 m2m_100 marian mbart mt5 "
+     "mvp nllb-moe "
      "pegasus plbart prophetnet switch_transformers t5 t5gemma umt5 encoder-decoder",
      "it has a decoder, and its encoder has parts of its own"},
     {"bloom ctrl falcon gemma gemma2 gemma3_text gpt2 gpt_bigcode gpt_neo gpt_neox gptj llama "
@@ -139,9 +140,8 @@ constexpr Reason reasons[] = {
     {"esm eurobert neobert new nomic_bert roformer",
      "its layers with rotary positions are not those of a ModernBERT"},
     {"big_bird",
-     "its attention is sparse: windows and global tokens. With attention_type original_full it is "
-     "a BERT, and can be read as one: set model_type to \"bert\" and architectures to a BertFor… "
-     "class. Otherwise"},
+     "its attention is sparse: windows and global tokens; one of attention_type original_full is a "
+     "BERT, and is read with model_type \"bert\" and a class BertFor…"},
     {"longformer", "its attention is sparse: windows and global tokens"},
     {"mega mra reformer yoso", "its attention is another approximation"},
     {"albert", "its layers share one set of weights"},

@@ -111,8 +111,9 @@ Activation read_activation(const JsonPart& options, const fs::path& file) {
   for (const auto& [word, activation] : known)
     if (name.starts_with("torch.nn.") && name.substr(name.rfind('.') + 1) == word)
       return activation;
-  refuse(file, fmt::format("activation_function is {}; nystrom has Identity, Tanh, ReLU, SiLU and GELU",
-                           printable(name, 80)));
+  refuse(file,
+         fmt::format("activation_function is {}; nystrom has Identity, Tanh, ReLU, SiLU and GELU",
+                     printable(name, 80)));
 }
 
 void add_dense(SentenceModules& result, const fs::path& folder) {
@@ -258,10 +259,11 @@ std::optional<SentenceModules> read_sentence_modules(const fs::path& folder) {
     if (modules.size() == 1 && modules[0].type == "Transformer") return std::nullopt;
     // Models of pairs (sentence-transformers' CrossEncoder) may have a head of modules.
     if (!cross_encoder_settings(folder).empty())
-      refuse(folder / "modules.json",
-             fmt::format("the module {} scores pairs of texts; nystrom reads a head for that in the "
-                         "Transformer alone, as a class ForSequenceClassification",
-                         modules.back().type));
+      refuse(
+          folder / "modules.json",
+          fmt::format("the module {} scores pairs of texts; nystrom reads a head for that in the "
+                      "Transformer alone, as a class ForSequenceClassification",
+                      printable(modules.back().type, 40)));
     return read_from(folder, modules);
   }
   for (const fs::path& own : places_of(folder)) {

@@ -50,9 +50,9 @@ constexpr std::pair<std::string_view, std::string_view> newer_classes[] = {
 /// Oniguruma's own limits do not count.
 struct Expression {
   std::string text;
-  int nested_looks = 0;  // nesting depth of look-arounds: each level scans the text again
-  int calls = 0;         // of groups, as \g<name>: nested calls double the compiled size
-  int classes = 0;       // character classes, \w, \p{L}, […]: tens of kilobytes each
+  int nested_looks = 0;        // nesting depth of look-arounds: each level scans the text again
+  int calls = 0;               // of groups, as \g<name>: nested calls double the compiled size
+  int classes = 0;             // character classes, \w, \p{L}, […]: tens of kilobytes each
   bool has_condition = false;  // (?(…)…): Oniguruma 6.9.8 takes its first branch for all of it
 };
 
@@ -64,9 +64,20 @@ bool is_look_around(std::string_view group) {
   return group.starts_with("?=") || group.starts_with("?!") || looks_behind(group);
 }
 
+/// The flags of an expression that begins with (?flags) or (?flags:, with the sign behind them;
+/// else empty.
+std::string_view flags_of(std::string_view expression) {
+  if (!expression.starts_with("(?")) return {};
+  const std::size_t end = expression.find_first_not_of("imxWDSPCIL-y{gw}", 2);
+  const bool flags =
+      end != expression.npos && end > 2 && (expression[end] == ')' || expression[end] == ':');
+  return flags ? expression.substr(2, end - 1) : std::string_view();
+}
+
 Expression examine(std::string_view expression) {
   Expression found;
   std::vector<std::string_view> groups;  // the text behind the parenthesis of each open one
+  std::vector<bool> extended = {false};  // for each, and around all: whether # begins a comment
   int looks = 0, brackets = 0;
   for (std::size_t i = 0, length = 1; i < expression.size(); i += length) {
     const std::string_view rest = expression.substr(i);
@@ -97,16 +108,28 @@ Expression examine(std::string_view expression) {
       if (rest.substr(length).starts_with(']')) ++length;   // a member
     } else if (brackets == 0 && rest.starts_with("(?#")) {  // a comment
       length = std::min(rest.find(')'), rest.size() - 1) + 1;
+    } else if (brackets == 0 && c == '#' && extended.back()) {
+      length = std::min(rest.find('\n'), rest.size() - 1) + 1;
+    } else if (const auto flags = flags_of(rest); brackets == 0 && !flags.empty()) {
+      // (?x) holds to the end of the group around it, and (?x:…) to its own.
+      const bool own = flags.back() == ':';
+      if (own) groups.push_back(rest.substr(1));
+      if (own) extended.push_back(extended.back());
+      if (const std::size_t x = flags.find('x'); x != flags.npos)
+        extended.back() = flags.find('-') > x;
+      length = flags.size() + 2;
     } else if (c == ']') {
       brackets = std::max(brackets - 1, 0);
     } else if (brackets == 0 && c == '(') {
       groups.push_back(rest.substr(1));
+      extended.push_back(extended.back());
       found.has_condition |= rest.starts_with("(?(");
       looks += is_look_around(groups.back()) ? 1 : 0;
       found.nested_looks = std::max(found.nested_looks, looks);
     } else if (brackets == 0 && c == ')' && !groups.empty()) {
       looks -= is_look_around(groups.back()) ? 1 : 0;
       groups.pop_back();
+      extended.pop_back();
     }
     found.text += rest.substr(0, length);
   }

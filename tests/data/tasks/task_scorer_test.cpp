@@ -333,8 +333,8 @@ TEST(TaskStatistics, WarnsOfLabelsThatAreAlike) {
   const auto train = classes_of(rows, labels);
   const auto warning = [](const std::string& first, const std::string& second) {
     return "the labels '" + first + "' and '" + second +
-           "' differ only in white space, case, Unicode form or the form of a number; if they mean "
-           "the same, correct the files";
+           "' differ only in white space, characters without width, case, Unicode form or the "
+           "form of a number; if they mean the same, correct the files";
   };
   std::vector<std::string> warnings = task_warnings(task_statistics(train, train));
   std::erase_if(warnings, [](const std::string& line) { return !line.starts_with("the labels "); });

@@ -149,6 +149,11 @@ TEST_F(TableTexts, FastaIsCountedAndAQuotationIsNot) {
   EXPECT_EQ(statistics_.other_forms, 0);
 }
 
+TEST_F(TableTexts, AMentionAndADifferenceAreNoFastq) {
+  for (const std::string text : {"@anna hi\nhello\n+1\nagree\n", "@@ -1 +1 @@\n-old\n+new\n ctx\n"})
+    EXPECT_EQ(texts("a.txt", text), Texts{text});
+}
+
 TEST_F(TableTexts, JsonLinesUnderAnotherNameAreCounted) {
   texts("a.txt", "{\"text\": \"x\"}\n{\"text\": \"y\"}\n");
   EXPECT_EQ(statistics_.other_forms, 1);

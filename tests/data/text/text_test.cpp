@@ -202,6 +202,10 @@ const Hostile hostile_texts[] = {
     {"only_white_space", " \n\t\r\n", {}, {}, "1 empty @1", "2 empty @1"},
     {"blank_lines", "a\n\n\nb\n", {"a\n\n\nb\n"}, {"a", "b"}, "", "2 empty @2"},
     {"byte_order_mark", "\xEF\xBB\xBFone\n", {"one\n"}, {"one"}},
+    {"byte_order_marks_of_joined_files",
+     "\xEF\xBB\xBFone\n\xEF\xBB\xBF\xEF\xBB\xBFtwo\n",
+     {"one\ntwo\n"},
+     {"one", "two"}},
     {"only_byte_order_mark", "\xEF\xBB\xBF", {}, {}, "1 empty @1", "1 empty @1"},
     {"crlf", "one\r\ntwo\r\n", {"one\ntwo\n"}, {"one", "two"}},
     {"lone_cr", "one\rtwo\n", {"one\rtwo\n"}, {"one\rtwo"}},
@@ -341,6 +345,17 @@ TEST_F(TextReaderTest, LineEndsAcrossBlocks) {
     const std::string head(static_cast<std::size_t>((1 << 18) + shift), 'x');
     write_bytes(folder_ / "a", head + "\r\nnext\rone\r\n");
     EXPECT_EQ(texts_of(read_files({folder_ / "a"}, Documents::lines)), (Texts{head, "next\rone"}))
+        << shift;
+  }
+}
+
+TEST_F(TextReaderTest, ByteOrderMarksAcrossBlocks) {
+  for (const int shift : {-4, -3, -2, -1, 0}) {
+    const std::string head(static_cast<std::size_t>((1 << 18) + shift), 'x');
+    write_bytes(folder_ / "a", head + "\n\xEF\xBB\xBFnext\n");
+    EXPECT_EQ(texts_of(read_files({folder_ / "a"}, Documents::lines)), (Texts{head, "next"}))
+        << shift;
+    EXPECT_EQ(texts_of(read_files({folder_ / "a"}, Documents::files)), (Texts{head + "\nnext\n"}))
         << shift;
   }
 }

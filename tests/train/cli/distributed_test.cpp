@@ -251,9 +251,9 @@ class DistributedTaskTest : public FinetuneTest {
 
   /// One process, and two that divide the optimizer's state.
   void expect_same_bits(const std::string& options) {
-    const std::string sets = "finetune run.yaml --threads 1 " + device +
-                             "--set training.deterministic=true --set training.micro_batch_size=4 " +
-                             options;
+    const std::string sets =
+        "finetune run.yaml --threads 1 " + device +
+        "--set training.deterministic=true --set training.micro_batch_size=4 " + options;
     succeeded(run_command(folder_, program + sets + "--set run_dir=alone"));
     succeeded(run_command(folder_, mpirun + "-np 2 " + program + sets +
                                        "--set run_dir=together --set training.zero=1"));

@@ -37,7 +37,7 @@ double expected_score(const TinyCheckpoint& tiny, const Ids& ids) {
 class MinimalPairs : public ProgramTest {
  protected:
   PairCounts count(const std::vector<MinimalPair>& pairs, std::int64_t batch_size) const {
-    const EncodedPairs encoded = encode_pairs(tiny_.tokenizer, pairs, std::nullopt, "file");
+    const EncodedPairs encoded = encode_pairs(tiny_.tokenizer, pairs, std::nullopt);
     return count_pairs(*tiny_.model, tiny_.tokenizer, encoded.sentences, batch_size);
   }
 

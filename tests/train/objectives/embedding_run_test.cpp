@@ -95,7 +95,7 @@ TEST_F(EmbeddingTest, PairsAreRankedAsTheModelCompares) {
   EXPECT_NE(rank("cosine"), rank("dot"));
   FinetuneTest::expect_refused(
       "finetune run.yaml --quiet --set model.embedding.similarity=euclidean",
-      "task.validation: model.embedding.similarity is euclidean, and nystrom ranks by cosine or "
+      "task.validation: model.embedding.similarity is euclidean, and nystrom compares by cosine or "
       "dot; --set model.embedding.similarity=cosine");
 }
 

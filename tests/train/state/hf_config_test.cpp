@@ -131,7 +131,7 @@ struct BadCase : testing::Named {
   "NystromformerForPreTraining, NystromformerForMaskedFeatures, "                 \
   "NystromformerForSequenceClassification, NystromformerForTokenClassification, " \
   "NystromformerForQuestionAnswering, NystromformerForMultipleChoice, NystromformerModel; got "
-#define ACTIVATIONS                                                               \
+#define ACTIVATIONS                                                                     \
   "hidden_act: expected one of gelu, gelu_new, silu, relu, tanh, linear, gelu_python, " \
   "gelu_pytorch_tanh, gelu_fast, swish, got "
 #define CLASSIFIER R"("architectures": ["NystromformerForSequenceClassification"])"

@@ -111,6 +111,18 @@ TEST_F(WarmStart, ModernBertsHeadsShareTheirFirstLayer) {
   expect_shared();
 }
 
+TEST_F(WarmStart, TheFirstLayerOfAnUnreadHeadIsFresh) {
+  take("modernbert_mlm");
+  set_option("classifier_activation", "mish");
+  const ModelFolder folder(model_, HeadUse::replaceable);
+  EXPECT_EQ(folder.config.head, Head::none);
+  ModelConfig config = folder.config;
+  config.head = Head::token_classification;
+  Model model(config);
+  model.parameters().allocate(DType::f32, StoreMode::training);
+  EXPECT_EQ(initialise_from(model, folder, 1, false).fresh.size(), 4U);
+}
+
 TEST_F(WarmStart, ABareModernBertHasNoFirstLayerOfAHead) {
   take("modernbert_model");
   EXPECT_EQ(start(Head::token_classification).fresh.size(), 4U);

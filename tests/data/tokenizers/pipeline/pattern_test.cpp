@@ -79,6 +79,8 @@ TEST(Pattern, LineEndsRepeat) {
   EXPECT_EQ(matches("\\s*\\R+|[a-z]+\\R*", " \n\nab\n\n"), (Strings{" \n\n", "ab\n\n"}));
   EXPECT_EQ(matches("(?<=\\R)a", "a\na\r\na"), (Strings{"a"}));  // behind \r\n, as there
   EXPECT_EQ(matches("\\\\R", "\\R"), (Strings{"\\R"}));
+  EXPECT_EQ(matches("(?x)a # [ it\n\\R+", "a\n\nb"), (Strings{"a\n\n"}));
+  EXPECT_EQ(matches("(?x: # (?(\n)\\R+#", "a\n\n#"), (Strings{"\n\n#"}));
 }
 
 TEST(Pattern, AlternativesTakeTheFirst) {
