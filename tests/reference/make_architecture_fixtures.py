@@ -212,9 +212,12 @@ def loss_of_answers(output, batch: Tensors) -> torch.Tensor:
     """transformers' own, of tokens without padding."""
     losses = []
     for name in ("start", "end"):
-        logits = output[f"{name}_logits"].masked_fill(batch["attention_mask"] == 0, -torch.inf)
+        mask = batch["attention_mask"]
+        logits = output[f"{name}_logits"].masked_fill(mask == 0, -torch.inf)
         places = batch[f"{name}_positions"]
-        places = places.masked_fill(places >= logits.shape[1], IGNORED)  # beyond the row
+        at = places.clamp(max=mask.shape[1] - 1)
+        outside = (places != at) | (mask.gather(1, at[:, None])[:, 0] == 0)
+        places = places.masked_fill(outside, IGNORED)  # beyond the row, or at padding
         losses.append(torch.nn.functional.cross_entropy(logits, places))
     return sum(losses) / 2
 
