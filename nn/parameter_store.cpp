@@ -188,14 +188,14 @@ void ParameterStore::round_masters() {
   if (masters_.dtype() == dtype_ || masters_range_.size() == 0) return;
   Tensor rounded = values_.slice(0, masters_range_.begin, masters_range_.end);
   kernels::copy(masters_, rounded);
-  if (masters_range_.size() == slab_size_) return;
-  for (const auto& entry : entries_) {
-    const SlabRange own = range_of(entry->name);
-    Tensor exact = entry->var.value();
-    if (exact.dtype() == dtype_ || own.begin < masters_range_.begin || own.end > masters_range_.end)
-      continue;
-    kernels::copy(masters({own.begin, own.begin + exact.numel()}).reshape(exact.shape()), exact);
-  }
+}
+
+std::vector<std::pair<std::int64_t, Tensor>> ParameterStore::exact_values() const {
+  std::vector<std::pair<std::int64_t, Tensor>> values;
+  for (const auto& entry : entries_)
+    if (const Tensor& value = entry->var.value(); value.dtype() != dtype_)
+      values.emplace_back(entry->offset, value);
+  return values;
 }
 
 /// The tensor for f32 values of Parameter::keep_exact: the master, or one of its own where the

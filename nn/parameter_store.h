@@ -157,6 +157,9 @@ class ParameterStore {
   Tensor masters(SlabRange range) const;
   /// Rounds changed masters into the values. Does nothing if the values are the masters.
   void round_masters();
+  /// The f32 values of Parameter::keep_exact in a store of 16 bits, and their offsets in the slabs.
+  /// Where the store keeps masters of a range they are copies, which its owner of the range renews.
+  std::vector<std::pair<std::int64_t, Tensor>> exact_values() const;
   /// The number of the model's next dropout, by order of construction.
   std::uint32_t next_dropout_site() { return dropout_sites_++; }
 

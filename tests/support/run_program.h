@@ -48,6 +48,7 @@ inline pid_t start_shell(const TemporaryFolder& folder, const std::string& words
   if (process == 0) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::signal(SIGHUP, SIG_DFL);  // nohup lets it be ignored, and the program would leave it so
     ::execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
     ::_exit(99);
   }

@@ -47,14 +47,25 @@ std::vector<std::string> read_texts(const EmbedOptions& options, const VectorMod
   return warnings_of(skipped);
 }
 
-/// Embeds the texts behind the first `known`, and warns of what is to be known of the files.
+void add_example(Checksum& checksum, const Example& example) {
+  checksum.add_counted(example.id);
+  checksum.add_counted(example.text);
+}
+
+/// Embeds the texts behind the first `known`, and warns of what is to be known of the files. Throws
+/// an InputError where they are others than those of `checksum`, if that is not empty.
 void embed_texts(const EmbedOptions& options, const VectorModel& model, TextBlocks& blocks,
-                 std::int64_t known, Log& log) {
+                 std::int64_t known, const std::string& checksum, Log& log) {
   std::int64_t number = 0;
+  Checksum of_all;
   const auto notes = read_texts(options, model, [&](Example&& example) {
+    add_example(of_all, example);
     if (number++ >= known) blocks.add(std::move(example));
   });
-  require_input(number >= known, "the texts changed while being read");
+  require_input(number >= known && (checksum.empty() || of_all.hex() == checksum),
+                "the texts changed while being read; remove {0}.partial and {0}.partial.json, and "
+                "start again once they stay",
+                printable_path(options.output));
   blocks.finish();
   for (const std::string& note : notes) log.warn(note);
 }
@@ -67,7 +78,7 @@ void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
     for (std::size_t i = 0; i < examples.size(); ++i)
       fmt::print("{}", vector_line(examples[i], {rounded.data<float>() + i * width, width}));
   });
-  embed_texts(options, model, blocks, 0, log);
+  embed_texts(options, model, blocks, 0, "", log);
 }
 
 /// The checksum of all that the model computes with.
@@ -89,8 +100,7 @@ VectorJob make_job(const EmbedOptions& options, const VectorModel& model,
   job.matrix = {0, embedder.width(), options.dtype};
   Checksum checksum;
   read_texts(options, model, [&](const Example& example) {
-    checksum.add_counted(example.id);
-    checksum.add_counted(example.text);
+    add_example(checksum, example);
     ++job.matrix.rows;
   });
   job.texts = checksum.hex();
@@ -99,7 +109,8 @@ VectorJob make_job(const EmbedOptions& options, const VectorModel& model,
 
 void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder,
                    Log& log) {
-  VectorWriter writer(options.output, make_job(options, model, embedder));
+  const VectorJob job = make_job(options, model, embedder);
+  VectorWriter writer(options.output, job);
   const std::int64_t total = writer.rows();
   if (writer.done() > 0)
     log.say(fmt::format("going on after {} of {} texts", writer.done(), total));
@@ -109,10 +120,24 @@ void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEm
     writer.add(examples, vectors);
     progress.update(writer.done(), "", writer.done() == total);
   });
-  embed_texts(options, model, blocks, writer.done(), log);
+  embed_texts(options, model, blocks, writer.done(), job.texts, log);
   writer.finish();
   log.say(fmt::format("{}: {} vectors of {} numbers", printable_path(options.output), total,
                       embedder.width()));
+}
+
+/// Throws an InputError for an output among the files that --document reads.
+void require_outside(const EmbedOptions& options) {
+  namespace fs = std::filesystem;
+  if (!options.arguments.document) return;
+  const fs::path output = fs::weakly_canonical(options.output);
+  for (const std::string& text : options.arguments.texts) {
+    if (!fs::is_directory(text)) continue;
+    const fs::path relative = output.lexically_relative(fs::canonical(text));
+    require_input(relative.empty() || *relative.begin() == "..",
+                  "{}: lies in {}, whose files are the texts; give --output a place outside of it",
+                  printable_path(options.output), printable(text));
+  }
 }
 
 void run(const EmbedOptions& options, Device device, Log& log) {
@@ -120,6 +145,7 @@ void run(const EmbedOptions& options, Device device, Log& log) {
   if (!options.output.empty()) {
     vector_format_of(options.output);
     require_new_file(options.output);
+    require_outside(options);
   }
   const VectorModel model =
       open_vector_model(options.model, options.common.overrides, TaskKind::classification,

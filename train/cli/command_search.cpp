@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/text/table_reader.h"
@@ -41,35 +42,53 @@ std::vector<std::string> read_corpus_texts(const SearchOptions& options, const V
   return read_arguments(arguments, options.common.overrides, model.task, use);
 }
 
-/// Calls use(vectors) for blocks of the corpus.
+void add_example(Checksum& checksum, const Example& example) {
+  checksum.add_counted(example.id);
+  checksum.add_counted(example.text);
+}
+
+/// Calls use(vectors) for blocks of the corpus. Returns a checksum of its texts; empty for vectors.
 template <class Use>
-void for_each_block(const SearchOptions& options, const VectorModel& model, Log& log,
-                    const Use& use) {
+std::string for_each_block(const SearchOptions& options, const VectorModel& model, Log& log,
+                           const Use& use) {
   if (options.has_vectors()) {
-    return read_vectors(options.corpus, rows_at_once, [&](const VectorBlock& block) {
+    read_vectors(options.corpus, rows_at_once, [&](const VectorBlock& block) {
       require_input(
           options.texts.empty() || block.examples.empty() || block.examples[0].text.empty(),
           "--texts: {} holds the texts of its vectors; leave it out",
           printable_path(options.corpus));
       use(block.vectors);
     });
+    return "";
   }
   TextEmbedder embedder = model.embedder(options.flags, PromptKind::document);
   TextBlocks blocks(embedder,
                     [&](const std::vector<Example>&, const Tensor& vectors) { use(vectors); });
-  read_corpus_texts(options, model, options.corpus,
-                    [&](Example&& example) { blocks.add(std::move(example)); });
+  Checksum checksum;
+  read_corpus_texts(options, model, options.corpus, [&](Example&& example) {
+    add_example(checksum, example);
+    blocks.add(std::move(example));
+  });
   blocks.finish();
   say_note(embedder, log);
+  return checksum.hex();
 }
+
+/// What was read of a corpus: its rows, and the checksum of their texts; empty for vectors.
+struct CorpusSize {
+  std::int64_t rows = 0;
+  std::string checksum;
+};
 
 /// The examples of these rows of the corpus; none where only vectors are known.
 std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const VectorModel& model,
-                                          const std::set<std::int64_t>& rows, std::int64_t all_rows,
+                                          const std::set<std::int64_t>& rows, const CorpusSize& all,
                                           Log& log) {
   std::map<std::int64_t, Example> found;
   std::int64_t row = 0;
+  Checksum checksum;
   const auto take = [&](Example&& example) {
+    add_example(checksum, example);
     if (rows.contains(row)) found.emplace(row, std::move(example));
     ++row;
   };
@@ -82,8 +101,11 @@ std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const Ve
   }
   const std::string& file = options.texts.empty() ? options.corpus : options.texts;
   for (const std::string& note : read_corpus_texts(options, model, file, take)) log.warn(note);
-  require_input(row == all_rows, "{}: has {} texts, and {} has {} vectors", printable_path(file),
-                row, printable_path(options.corpus), all_rows);
+  require_input(all.checksum.empty() || checksum.hex() == all.checksum,
+                "{}: the file changed while being read; search again once it stays",
+                printable_path(file));
+  require_input(row == all.rows, "{}: has {} texts, and {} has {} vectors", printable_path(file),
+                row, printable_path(options.corpus), all.rows);
   return found;
 }
 
@@ -168,7 +190,7 @@ void run(const SearchOptions& given, Device device, Log& log) {
   NearestNeighbours nearest(embed_all(embedder, texts), options.top_k);
   std::int64_t rows = 0;
   say_note(embedder, log);
-  for_each_block(options, model, log, [&](Tensor vectors) {
+  const std::string checksum = for_each_block(options, model, log, [&](Tensor vectors) {
     require_input(vectors.dim(1) == embedder.width(),
                   "{}: its vectors have {} numbers, those of the queries {}; give the model and "
                   "the --dimensions that made the file",
@@ -183,7 +205,8 @@ void run(const SearchOptions& given, Device device, Log& log) {
   std::set<std::int64_t> wanted;
   for (const auto& neighbours : found)
     for (const Neighbour& neighbour : neighbours) wanted.insert(neighbour.key);
-  const std::map<std::int64_t, Example> examples = read_rows(options, model, wanted, rows, log);
+  const std::map<std::int64_t, Example> examples =
+      read_rows(options, model, wanted, {rows, checksum}, log);
   for (std::size_t i = 0; i < queries.size(); ++i)
     options.common.json ? print_json(queries[i], found[i], examples)
                         : print(queries[i], found[i], examples);

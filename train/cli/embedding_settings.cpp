@@ -39,7 +39,12 @@ TextEmbedder VectorModel::embedder(const EmbeddingFlags& flags, PromptKind promp
 
 EmbeddingFlags VectorModel::for_ranking(EmbeddingFlags flags) const {
   const Similarity similarity = folder.config.embedding.similarity;
-  if (flags.normalize || flags.no_normalize) return flags;
+  if (flags.normalize) return flags;
+  require_input(
+      !flags.no_normalize || similarity == Similarity::dot,
+      "--no-normalize: model.embedding.similarity is {}; leave it out, or rank by products "
+      "with --set model.embedding.similarity=dot",
+      enum_name(similarity));
   flags.normalize = similarity == Similarity::cosine;
   require_ranked(similarity, printable_path(folder.path));
   return flags;

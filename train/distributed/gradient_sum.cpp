@@ -190,11 +190,11 @@ std::vector<double> GradientSum::losses_of_all(const std::vector<double>& own) {
 void GradientSum::share_parameters() {
   if (!options_.sharded) return;
   communicator_.all_gather(store_.values(), bounds_);
-  for (const Parameter& parameter : store_.parameters()) {
-    const Tensor& exact = parameter.var().value();
-    if (exact.dtype() == store_.dtype()) continue;
-    const auto behind = std::ranges::upper_bound(bounds_, store_.offset_of(parameter.name()));
-    communicator_.broadcast(exact, static_cast<int>(behind - bounds_.begin()) - 1);
+  for (auto& [offset, exact] : store_.exact_values()) {
+    const int owner =
+        static_cast<int>(std::ranges::upper_bound(bounds_, offset) - bounds_.begin()) - 1;
+    if (owner == communicator_.rank()) kernels::copy(store_.masters({offset, offset + 1}), exact);
+    communicator_.broadcast(exact, owner);
   }
   communicator_.wait();
 }

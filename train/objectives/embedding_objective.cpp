@@ -163,6 +163,17 @@ void require_something_to_learn(const RunConfig& config, const EmbeddingTexts& t
       });
     });
   };
+  const auto cut = [&](std::int64_t text) {
+    return texts.same.empty() ? text : texts.same[static_cast<std::size_t>(text)];
+  };
+  require_input(
+      loss != EmbeddingLoss::triplet || std::ranges::any_of(samples,
+                                                            [&](const EmbeddingSample& each) {
+                                                              return cut(each.texts[1]) !=
+                                                                     cut(each.texts[2]);
+                                                            }),
+      "task.train: in every sample the positive and the negative are cut to equal tokens; "
+      "raise data.sequence_length");
   constexpr std::ptrdiff_t some = 10;  // enough to find one where there is any
   require_input(
       !ranks || std::any_of(samples.begin(), samples.begin() + std::min(some, std::ssize(samples)),
