@@ -47,11 +47,6 @@ std::vector<std::string> read_texts(const EmbedOptions& options, const VectorMod
   return warnings_of(skipped);
 }
 
-void add_example(Checksum& checksum, const Example& example) {
-  checksum.add_counted(example.id);
-  checksum.add_counted(example.text);
-}
-
 /// Embeds the texts behind the first `known`, and warns of what is to be known of the files. Throws
 /// an InputError where they are others than those of `checksum`, if that is not empty.
 void embed_texts(const EmbedOptions& options, const VectorModel& model, TextBlocks& blocks,

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <set>
 
-#include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/text/table_reader.h"
@@ -40,11 +39,6 @@ std::vector<std::string> read_corpus_texts(const SearchOptions& options, const V
   const TextArguments arguments{{file}, false, options.document};
   require_input(is_path(arguments, file), "{}: no such file or folder", printable_path(file));
   return read_arguments(arguments, options.common.overrides, model.task, use);
-}
-
-void add_example(Checksum& checksum, const Example& example) {
-  checksum.add_counted(example.id);
-  checksum.add_counted(example.text);
 }
 
 /// Calls use(vectors) for blocks of the corpus. Returns a checksum of its texts; empty for vectors.

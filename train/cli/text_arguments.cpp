@@ -131,4 +131,9 @@ std::vector<std::string> read_arguments(const TextArguments& arguments,
   return notes;
 }
 
+void add_example(Checksum& checksum, const Example& example) {
+  checksum.add_counted(example.id);
+  checksum.add_counted(example.text);
+}
+
 }  // namespace nystrom

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/checksum.h"
 #include "data/tasks/examples.h"
 #include "train/cli/commands.h"
 
@@ -50,5 +51,8 @@ std::vector<std::string> read_arguments(
     const TextArguments& arguments, const std::vector<std::string>& overrides,
     const TaskConfig& task, const ExampleUse& use,
     const BadRowUse& bad = [](const BadRow&) { throw; });
+
+/// Adds what vectors are made of. Two readings of a file must have the same sum.
+void add_example(Checksum& checksum, const Example& example);
 
 }  // namespace nystrom
