@@ -20,14 +20,6 @@ Tensor identity_minus(const Tensor& x) {
   return result;
 }
 
-/// A step Z ← Z (2 I − A Z) of Newton's iteration, which doubles the digits of an inverse.
-Tensor refined(const Tensor& z, const Tensor& a) {
-  Tensor result = empty_like(z);
-  kernels::affine(z, 2, 0, result);
-  kernels::accumulate(product(product(z, a), z), -1, result);
-  return result;
-}
-
 }  // namespace
 
 Var pseudo_inverse_iterative(const Var& a, std::int64_t iterations, PinvScale scale) {
@@ -47,26 +39,24 @@ Var pseudo_inverse_iterative(const Var& a, std::int64_t iterations, PinvScale sc
                 });
 }
 
-// With Z = A⁺ and G = dZ: dA = −Zᵀ G Zᵀ + (I − A Z) Gᵀ Z Zᵀ + Zᵀ Z Gᵀ (I − Z A). It is computed in
-// f64, because Z Zᵀ magnifies the rounding of I − A Z.
+// With Z = A⁺ and G = dZ: dA = −Zᵀ G Zᵀ + (I − A Z) Gᵀ Z Zᵀ + Zᵀ Z Gᵀ (I − Z A).
 Var pseudo_inverse_exact(const Var& a) {
   const Tensor batch = as_batch("pseudo_inverse_exact", a);
   Tensor z = empty_like(batch);
   kernels::pseudo_inverse_svd(batch, z);
-  return record("pseudo_inverse_exact", z.reshape(a.shape()), {a},
-                [batch, z, shape = a.shape()](const Tensor& dy, Grads grads) {
-                  const Tensor x = batch.cast(DType::f64),
-                               g = dy.reshape(batch.shape()).cast(DType::f64);
-                  const Tensor y = refined(z.cast(DType::f64), x);
-                  const Tensor yt = y.transpose(1, 2), gt = g.transpose(1, 2);
-                  Tensor da = empty_like(x);
-                  kernels::affine(product(product(yt, g), yt), -1, 0, da);
-                  kernels::accumulate(
-                      product(identity_minus(product(x, y)), product(product(gt, y), yt)), 1, da);
-                  kernels::accumulate(
-                      product(product(product(yt, y), gt), identity_minus(product(y, x))), 1, da);
-                  grads.add(0, da.cast(batch.dtype()).reshape(shape));
-                });
+  return record(
+      "pseudo_inverse_exact", z.reshape(a.shape()), {a},
+      [batch, z, shape = a.shape()](const Tensor& dy, Grads grads) {
+        const Tensor g = dy.reshape(batch.shape());
+        const Tensor zt = z.transpose(1, 2), gt = g.transpose(1, 2);
+        Tensor da = empty_like(batch);
+        kernels::affine(product(product(zt, g), zt), -1, 0, da);
+        kernels::accumulate(product(identity_minus(product(batch, z)), product(product(gt, z), zt)),
+                            1, da);
+        kernels::accumulate(product(product(product(zt, z), gt), identity_minus(product(z, batch))),
+                            1, da);
+        grads.add(0, da.reshape(shape));
+      });
 }
 
 }  // namespace nystrom

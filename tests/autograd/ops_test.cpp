@@ -167,17 +167,6 @@ TEST(PseudoInverseExact, OfNanIsNan) {
     EXPECT_TRUE(std::isnan(value));
 }
 
-TEST(PseudoInverseExact, ItsGradientKeepsTheDigitsOfF32) {
-  const auto gradient = [](DType dtype) {
-    const Tensor matrix = Tensor::from(std::vector<double>{1, 1, 1, 1 + 0x1p-10}, {2, 2});
-    const Var a = Var::leaf(matrix.cast(dtype));
-    Tape tape;
-    tape.backward(sum(pseudo_inverse_exact(a)));
-    return a.grad();
-  };
-  EXPECT_LT(relative_difference(gradient(DType::f32), gradient(DType::f64)), 1e-6);
-}
-
 /// Of rows without columns a linear layer gives its bias.
 TEST(Linear, OfNoInputsIsTheBias) {
   const Tensor bias = random_normal({3}, 1);

@@ -88,7 +88,7 @@ struct Formulas {
     return {x * cdf, cdf + x * exp(A(-0.5) * x * x) * A(0.39894228040143267794)};
   }
   NYSTROM_DEVICE static Curve<A> silu(A x) {
-    const A e = exp(-math::abs(x)), r = reciprocal(1 + e);
+    const A e = exp(x > 0 ? -x : x), r = reciprocal(1 + e);
     const A gate = x > 0 ? r : e * r;
     return {x * gate, gate + x * gate * (1 - gate)};
   }
