@@ -94,13 +94,17 @@ NYSTROM_MATH T gelu_erf_slope(T x) {
   return normal_cdf(x) + x * exp(T(-0.5) * x * x) * T(0.39894228040143267794);
 }
 
-/// ½ (1 + tanh u) with u = √(2/π) (x + 0.044715 x³), as 1 / (1 + e^(−2u)): no digits
-/// cancel, and nothing overflows.
+/// 1 / (1 + e^(−x)); nothing overflows.
+template <class T>
+NYSTROM_MATH T sigmoid(T x) {
+  const T e = exp(x > 0 ? -x : x);
+  return (x > 0 ? T(1) : e) / (1 + e);
+}
+
+/// ½ (1 + tanh u) with u = √(2/π) (x + 0.044715 x³), as σ(2u): no digits cancel.
 template <class T>
 NYSTROM_MATH T gelu_tanh_gate(T x) {
-  const T twice_u = T(1.59576912160573071176) * (x + T(0.044715) * x * x * x);
-  const T e = exp(twice_u > 0 ? -twice_u : twice_u);
-  return (twice_u > 0 ? T(1) : e) / (1 + e);
+  return sigmoid(T(1.59576912160573071176) * (x + T(0.044715) * x * x * x));
 }
 /// ½ x (1 + tanh u).
 template <class T>
@@ -117,12 +121,6 @@ NYSTROM_MATH T gelu_tanh_slope(T x) {
   return gate + small * gate * (1 - gate) * twice_du;
 }
 
-/// 1 / (1 + e^(−x)); nothing overflows.
-template <class T>
-NYSTROM_MATH T sigmoid(T x) {
-  const T e = exp(x > 0 ? -x : x);
-  return (x > 0 ? T(1) : e) / (1 + e);
-}
 /// x σ(x).
 template <class T>
 NYSTROM_MATH T silu(T x) {

@@ -9,8 +9,7 @@
 namespace nystrom {
 
 /// `text` with control bytes and invalid UTF-8 as \xNN, and with line separators and characters
-/// without width as \uNNNN. Text beyond `max_bytes` is cut and ends in
-/// "…".
+/// without width as \uNNNN. Text beyond `max_bytes` is cut and ends in "…".
 std::string printable(std::string_view text, std::size_t max_bytes = 160);
 /// The same for a path, without cutting.
 std::string printable_path(const std::filesystem::path& path);

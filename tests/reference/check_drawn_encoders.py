@@ -33,7 +33,7 @@ from make_architecture_fixtures import (
 from safetensors.torch import load_file, save_file
 
 F64 = 1e-8  # gelu_fast has its constant to ten digits there
-ACTIVATIONS = "gelu gelu_new gelu_fast gelu_pytorch_tanh gelu_python silu swish relu tanh linear".split()
+ACTIVATIONS = "gelu gelu_new gelu_fast gelu_pytorch_tanh gelu_python silu swish relu tanh linear"
 HEADS = ("ForPreTraining", "", MLM, SEQUENCE, TOKENS, QUESTIONS, CHOICE)
 FORMS = ("", "", "older", "bare", "shards", "pickle", "two files")
 ARCHITECTURES["Nystromformer"] = dict(num_landmarks=3, segment_means_seq_len=LENGTH)
@@ -54,7 +54,7 @@ def draw_config(source: random.Random, model: str, labels: int) -> dict:
         names = ("dim", "n_layers", "n_heads", "hidden_dim")
     config = dict(zip(names, (width, source.choice((1, 2, 3)), heads, wide), strict=True))
     act = {"DistilBert": "activation", "ModernBert": "hidden_activation"}.get(model, "hidden_act")
-    config[act] = source.choice(ACTIVATIONS)
+    config[act] = source.choice(ACTIVATIONS.split())
     sometimes(layer_norm_eps=source.choice((1e-12, 1e-5, 1e-3)))
     sometimes(tie_word_embeddings=False)
     sometimes(pad_token_id=source.choice((0, 1, 2, 3)))

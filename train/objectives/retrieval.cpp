@@ -60,10 +60,6 @@ fs::path judgements_of(const fs::path& folder, const std::optional<std::string>&
   return qrels / (names[0] + ".tsv");
 }
 
-std::string place_of(const fs::path& file, const TableRow& row) {
-  return row.place(printable_path(file));
-}
-
 /// The judgements of a file, by query and document.
 std::map<std::string, std::map<std::string, std::int64_t>> read_judgements(const fs::path& file) {
   const auto reader =
@@ -72,11 +68,11 @@ std::map<std::string, std::map<std::string, std::int64_t>> read_judgements(const
   while (const auto row = reader->next()) {
     const std::string &query = *row->cells[0], &document = *row->cells[1], &score = *row->cells[2];
     const auto value = number_of<std::int64_t>(score);
-    require_input(value.has_value(), "{}: the score '{}' is no whole number", place_of(file, *row),
-                  printable(score, 40));
+    require_input(value.has_value(), "{}: the score '{}' is no whole number",
+                  row->place(printable_path(file)), printable(score, 40));
     require_input(judged[query].emplace(document, *value).second,
-                  "{}: document '{}' is judged twice for query '{}'", place_of(file, *row),
-                  printable(document, 60), printable(query, 60));
+                  "{}: document '{}' is judged twice for query '{}'",
+                  row->place(printable_path(file)), printable(document, 60), printable(query, 60));
   }
   require_input(!judged.empty(), "{}: there are no judgements in it", printable_path(file));
   return judged;
@@ -241,8 +237,8 @@ RetrievalSet read_retrieval(const fs::path& folder, const std::optional<std::str
   std::set<std::string> seen;
   std::vector<std::string> blank;
   for_each_text(file, false, [&](const TableRow& row, const std::string& id, std::string text) {
-    require_input(seen.insert(id).second, "{}: query '{}' is there twice", place_of(file, row),
-                  printable(id, 60));
+    require_input(seen.insert(id).second, "{}: query '{}' is there twice",
+                  row.place(printable_path(file)), printable(id, 60));
     const auto found = judged.find(id);
     if (found == judged.end()) return;
     if (is_blank(text)) blank.push_back(id);

@@ -20,8 +20,8 @@ namespace nystrom {
 /// The prefix of the names of the sentence-order head's weights.
 inline constexpr std::string_view sentence_order_prefix = "cls.seq_relationship.";
 
-/// An opened folder of config.json and model.safetensors, and what was found in it. These
-/// two are opened once; copies share them.
+/// An opened folder of config.json and model.safetensors, and what was found in it. These two
+/// are opened once; copies share them.
 struct ModelFolder {
   ModelFolder() = default;
   /// Opens `path`, with `--set model.…` overrides applied. Throws an InputError for a model that

@@ -128,8 +128,7 @@ struct Reason {
 
 constexpr Reason reasons[] = {
     {"bart bigbird_pegasus blenderbot blenderbot-small fsmt led longt5 m2m_100 marian mbart mt5 "
-     "mvp nllb-moe "
-     "pegasus plbart prophetnet switch_transformers t5 t5gemma umt5 encoder-decoder",
+     "mvp nllb-moe pegasus plbart prophetnet switch_transformers t5 t5gemma umt5 encoder-decoder",
      "it has a decoder, and its encoder has parts of its own"},
     {"bloom ctrl falcon gemma gemma2 gemma3_text gpt2 gpt_bigcode gpt_neo gpt_neox gptj llama "
      "mistral mixtral modernbert-decoder olmo openai-gpt opt phi phi3 qwen2 qwen3 smollm3 "

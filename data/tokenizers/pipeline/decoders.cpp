@@ -205,13 +205,14 @@ Decoder read_decoder(const JsonPart& part) {
   if (type == "ByteFallback") return join_bytes;
   if (type == "Fuse") return fuse;
   if (type == "Strip") return read_strip(part);
-  if (type == "BPEDecoder" && part.text_or("suffix", "</w>").empty())
-    part["suffix"].fail("is empty; expected a suffix, as </w>");
-  if (type == "BPEDecoder")
-    return [suffix = part.text_or("suffix", "</w>")](Parts& parts) {
+  if (type == "BPEDecoder") {
+    const std::string suffix = part.text_or("suffix", "</w>");
+    if (suffix.empty()) part["suffix"].fail("is empty; expected a suffix, as </w>");
+    return [suffix](Parts& parts) {
       for (std::size_t i = 0; i < parts.size(); ++i)
         replace_all(parts[i], suffix, i + 1 == parts.size() ? "" : " ");
     };
+  }
   part.fail(
       fmt::format("decoders of type '{}' are not supported; known are BPEDecoder, ByteFallback, "
                   "ByteLevel, Fuse, Metaspace, Replace, "
