@@ -12,7 +12,7 @@ namespace nystrom::testing {
 namespace {
 
 TEST_F(DistributedTest, AKilledProcessEndsAllAndTheRunGoesOn) {
-  const std::string sets = "training.zero=1 training.steps=200";
+  const std::string sets = "training.zero=1 training.steps=200 optimizer.name=muon";
   succeeded(train(2, "straight", sets));
   const pid_t job = start(2, "killed", sets + " training.timeout=5");
   signal_rank(1, SIGKILL, "killed");
