@@ -291,7 +291,14 @@ class NystromSelfAttention(nn.Module):
 
     def linear(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
         """q (kᵀ v) / q (kᵀ 1) of the features elu(x) + 1 (Katharopoulos et al.)."""
-        return self.normalised(F.elu(q) + 1, F.elu(k) + 1, v, valid)
+
+        def features(x: Tensor, log_sums: Tensor) -> Tensor:
+            """Those with a sum below 1 are brought to 1, which cancels; products would round to 0."""
+            return F.elu(x + F.relu(-log_sums.detach())) + 1
+
+        keys = (k + excluded(valid, k.dtype).mT).logsumexp((2, 3), keepdim=True)
+        queries = q.logsumexp(3, keepdim=True)
+        return self.normalised(features(q, queries), features(k, keys), v, valid)
 
     def performer(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
         """The same of random features exp(w x − |x|²/2) (Choromanski et al.)."""

@@ -79,6 +79,7 @@ sentence_order: {sentence_order: true}
 softmax: {attention: {kind: softmax}}
 double_softmax: {attention: {kind: double_softmax}}
 linear: {attention: {kind: linear}}
+linear_of_small_features: {attention: {kind: linear}}
 performer: {attention: {kind: performer, num_features: 11, random_seed: 7}}
 linformer: {attention: {kind: linformer, projected_length: 6}}
 linformer_per_head: {attention: {kind: linformer, projected_length: 4,
@@ -183,6 +184,10 @@ def make_folder(scratch, name, head):
     )
     model = HEADS[head][0].from_config(config, trust_remote_code=True)
     randomise(model)
+    if name == "linear_of_small_features":
+        for parameter, bias in model.named_parameters():
+            if parameter.endswith((".query.bias", ".key.bias")):
+                bias.data -= 60  # in float32 the products of features round to 0
     folder = scratch / f"{name}-{head}"
     model.save_pretrained(folder)
     for source in SOURCES:  # transformers copies them for models that it loaded from a folder

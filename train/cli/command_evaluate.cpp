@@ -352,6 +352,7 @@ VectorScores score_pairs(const EvaluateOptions& options, const VectorModel& mode
   TaskConfig task = model.task;
   if (!task.columns.pair) task.columns.pair = "pair";
   require_none(problems(task));
+  require_ranked(model.folder.config.embedding.similarity, printable_path(model.folder.path));
   communicator.require_same_files("--pairs", text_checksum(identity_of(options.pairs)));
   TextEmbedder first = model.embedder(options.vectors, PromptKind::query, &communicator);
   TextEmbedder second = model.embedder(options.vectors, PromptKind::document, &communicator);

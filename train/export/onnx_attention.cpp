@@ -264,12 +264,17 @@ class OnnxAttentionNodes {
     return graph_("Div", {graph_("MatMul", {q, graph_("MatMul", {tokens, v})}), total});
   }
 
-  /// The features elu(x) + 1.
+  /// The features elu(x) + 1. Those with a sum below 1 are brought to 1, which cancels; their
+  /// products would round to 0.
   OnnxValue linear(const Inputs& in) const {
-    const auto features = [&](const OnnxValue& x) {
-      return graph_("Add", {graph_("Elu", {x}), graph_.number(1)});
+    const auto features = [&](const OnnxValue& x, const OnnxValue& scores, const Axes& axes) {
+      const OnnxValue log_sums =
+          graph_("ReduceLogSumExp", {scores}, {{"axes", axes}, {"keepdims", 1}});
+      const OnnxValue lift = graph_("Relu", {graph_("Neg", {log_sums})});
+      return graph_("Add", {graph_("Elu", {graph_("Add", {x, lift})}), graph_.number(1)});
     };
-    return normalised(features(in.q), features(in.k), in.v);
+    const OnnxValue keys = features(in.k, graph_("Add", {in.k, padding_}), {2, 3});
+    return normalised(features(in.q, in.q, {3}), keys, in.v);
   }
 
   /// Random features exp(w x − |x|²/2) of x / d^¼. The shift cancels; it prevents an overflow.

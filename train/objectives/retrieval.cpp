@@ -43,21 +43,16 @@ fs::path text_file(const fs::path& folder, const std::string& name) {
 
 fs::path judgements_of(const fs::path& folder, const std::optional<std::string>& split) {
   const fs::path qrels = folder / "qrels";
-  if (split) {
-    const fs::path file = qrels / (*split + ".tsv");
-    require_file(file, folder);
-    return file;
-  }
-  if (fs::is_regular_file(qrels / "test.tsv")) return qrels / "test.tsv";
-  std::vector<std::string> names;
+  std::set<std::string> names;
   if (fs::is_directory(qrels))
     for (const auto& entry : fs::directory_iterator(qrels))
-      if (entry.path().extension() == ".tsv") names.push_back(entry.path().stem().string());
+      if (entry.path().extension() == ".tsv") names.insert(entry.path().stem().string());
   if (names.empty()) require_file(qrels / "test.tsv", folder);
-  std::ranges::sort(names);
-  require_input(names.size() == 1, "{}: holds {}; choose one by --split, or name it test.tsv",
-                printable_path(qrels), printable(fmt::format("{}", fmt::join(names, ", "))));
-  return qrels / (names[0] + ".tsv");
+  const std::string name = split ? *split : names.size() > 1 ? "test" : *names.begin();
+  require_input(names.contains(name), "{}: holds {}, and no {}.tsv; choose one by --split",
+                printable_path(qrels), printable(fmt::format("{}", fmt::join(names, ", "))),
+                printable(name, 60));
+  return qrels / (name + ".tsv");
 }
 
 /// The judgements of a file, by query and document.

@@ -142,9 +142,7 @@ TEST_F(RetrievalTest, RanksTheDocumentsOfEachQuery) {
 }
 
 TEST_F(RetrievalTest, WrongFoldersAreRefused) {
-  EXPECT_EQ(problem("dev"), place("qrels/dev.tsv") + ": no such file; " + beir().string() +
-                                " is no folder of BEIR's form: queries.jsonl, corpus.jsonl and "
-                                "qrels/*.tsv");
+  EXPECT_EQ(problem("dev"), place("qrels") + ": holds test, and no dev.tsv; choose one by --split");
   write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq7\ta\t1\n");
   EXPECT_EQ(problem(), place("qrels/test.tsv") +
                            ": none of its 1 queries is in queries.jsonl, not even 'q7'; ids must "
@@ -153,7 +151,7 @@ TEST_F(RetrievalTest, WrongFoldersAreRefused) {
   EXPECT_EQ(problem(), place("qrels/test.tsv") + ": there are no judgements in it");
   fs::rename(beir() / "qrels/test.tsv", beir() / "qrels/a.tsv");
   write("qrels/b.tsv", "");
-  EXPECT_EQ(problem(), place("qrels") + ": holds a, b; choose one by --split, or name it test.tsv");
+  EXPECT_EQ(problem(), place("qrels") + ": holds a, b, and no test.tsv; choose one by --split");
 }
 
 TEST_F(RetrievalTest, AQueryThatIsThereTwiceIsRefused) {
