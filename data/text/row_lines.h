@@ -1,4 +1,4 @@
-// The lines that hold rows of a table, or texts; private to data.
+// The lines that hold rows of a table, texts or vectors.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ class CacheUse {
 };
 
 // Part of the name of a data set in the cache. Raise it if the format of the statistics changes.
-inline constexpr int statistics_version = 3;
+inline constexpr int statistics_version = 4;
 
 // Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
 // that changes the ids of any text or the tokenizer trained on any text. Such changes concern

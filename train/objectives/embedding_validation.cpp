@@ -57,9 +57,10 @@ std::vector<double> pair_correlations(Similarity by, const EmbeddingTexts& pairs
 }
 
 std::vector<double> pair_ranks(const EmbeddingTexts& pairs, const ColumnVectors& first,
-                               const ColumnVectors& second) {
+                               const ColumnVectors& second, const std::function<void()>& check) {
   double reciprocal_ranks = 0, found_first = 0;
   for (const EmbeddingSample& sample : pairs.samples) {
+    check();
     const std::int64_t text = first.row(sample.texts[0]);
     const auto product = [&](std::int64_t row) {
       return inner_product(first.vectors, text, second.vectors, row);
@@ -100,7 +101,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   require_input(scored || pairs.roles == TextRoles::pairs, "{}: the files hold {}, {}", option,
                 describe(pairs.roles), advice);
   EmbeddingValidation validation{describe(pairs.roles), describe(pairs), pairs.checksum};
-  require_ranked(config.model.embedding.similarity, "task.validation");
+  require_ranked(config.model.embedding.similarity, option);
   validation.metrics = scored ? std::vector{TaskMetric::spearman, TaskMetric::pearson}
                               : std::vector{TaskMetric::mrr, TaskMetric::accuracy};
   if (scored) {
@@ -110,8 +111,8 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
   } else {
     const auto firsts = texts_of_column(pairs, 0).texts, seconds = texts_of_column(pairs, 1).texts;
     require_input(seconds.size() > 1,
-                  "task.validation: all pairs have one second text, which is always found; give "
-                  "pairs of others");
+                  "{}: all pairs have one second text, which is always found; give pairs of others",
+                  option);
     require_input(std::ranges::any_of(firsts,
                                       [&](std::int64_t text) {
                                         return std::ranges::any_of(
@@ -119,8 +120,9 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
                                               return !pairs.alike(text, other);
                                             });
                                       }),
-                  "task.validation: every second text is a pair of every first one, so that any "
-                  "is found; give pairs of others");
+                  "{}: every second text is a pair of every first one, so that any is found; give "
+                  "pairs of others",
+                  option);
   }
   validation.digests = pairs.digests;
   validation.notes = pairs.skipped.notes;
@@ -152,7 +154,7 @@ EmbeddingValidation of_pairs(const RunConfig& config, const ExampleSource& sourc
       before += std::ssize(texts);
     }
     return scored ? pair_correlations(model.config().embedding.similarity, *data, first, second)
-                  : pair_ranks(*data, first, second);
+                  : pair_ranks(*data, first, second, [&] { progress(total, total); });
   };
   return validation;
 }

@@ -56,17 +56,6 @@ std::vector<double> mean_row(const TaskDataset& data, std::uint64_t seed) {
   return mean;
 }
 
-/// Σ (x − mean)² over rows x [r, width] f64.
-double squared_distance(const Tensor& rows, const std::vector<double>& mean) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < rows.numel(); ++i) {
-    const double difference =
-        rows.data<double>()[i] - mean[static_cast<std::size_t>(i) % mean.size()];
-    sum += difference * difference;
-  }
-  return sum;
-}
-
 /// A hash of the samples as they are read.
 std::string features_checksum(const TaskDataset& data) {
   Checksum checksum;
@@ -124,7 +113,8 @@ class FeatureObjective : public Objective {
     const auto compute = [&](std::int64_t) {
       check_interruption();
       MaskedFeatures masked = mask_features(*loader.next(), masking);
-      const double distance = squared_distance(masked.targets, mean_),
+      const Var mean(Tensor::from(mean_, {1, std::ssize(mean_)}));
+      const double distance = sum(square(Var(masked.targets) - mean)).value().item(),
                    count = static_cast<double>(masked.targets.numel());
       const Var error =
           model.masked_features(std::move(masked.input), masked.rows, masked.targets, 1, {});
@@ -204,7 +194,9 @@ FeatureSets open_features(const RunSpec& spec) {
     sets = {reader.read(sources.train, labelled), reader.read(sources.validation, labelled)};
   }
   for (const auto& [option, set] :
-       {std::pair("task.train", &sets.train), {"task.validation", &sets.validation}})
+       {std::pair("task.train", &sets.train),
+        {task.validation.empty() ? "the held-out part of task.train" : "task.validation",
+         &sets.validation}})
     require_input((*set)->counts().longest > 1,
                   "{}: every sample has a single row, which nothing tells when it is masked; give "
                   "longer ones",

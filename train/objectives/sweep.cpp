@@ -223,7 +223,9 @@ FinetuneResult finetune_or_diverge(const RunSpec& run, Log& log, Device device,
   } catch (const DivergedError& error) {
     log.warn(error.what());
     FinetuneResult diverged;
-    if (run.options.task.metric) diverged.metric_name = enum_name(*run.options.task.metric);
+    // The run has written it, also where its data decided it.
+    const auto own = read_saved_run(run.options.run_dir, run.options.data.cache).options;
+    if (own && own->task.metric) diverged.metric_name = enum_name(*own->task.metric);
     return diverged;
   }
 }
@@ -239,7 +241,7 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   RunConfig scored;
   const TaskConfig& task = config.task;
   if (!has_task(config)) {
-    scored.pretraining.objective = config.pretraining.objective;
+    scored.pretraining = config.pretraining;
     scored.masking = config.masking;
     scored.masking.probability = config.masking.probability.last();
     scored.data.sequence_length = config.data.sequence_length;
@@ -266,6 +268,10 @@ RunConfig scored_by(const RunConfig& config, bool folds) {
   own.multi_label = task.multi_label;
   own.label_separator = task.label_separator;
   if (!folds) own.fold = task.fold;
+  if (task.bad_rows == BadRows::skip) {  // which rows these are
+    own.columns = task.columns;
+    own.no_answer = task.no_answer;
+  }
   if (task.metric == TaskMetric::loss && task.windows != TaskWindows::first) {  // of each window
     own.windows = task.windows;
     own.stride = task.stride;
@@ -448,7 +454,7 @@ std::string sweep_table(const SweepResult& result) {
   const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), worse);
   return text + fmt::format("best: {}{} {}; its best run is {}\n", best.name(),
                             best.name().empty() ? result.metric : ":", with_deviation(best),
-                            top.folder);
+                            printable_path(top.folder));
 }
 
 std::string fold_table(const SweepResult& result) {

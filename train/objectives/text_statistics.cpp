@@ -20,44 +20,20 @@ std::string advice(SkipReason reason, const std::string& first) {
 
 }  // namespace
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Skipped, count, bytes, first)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TextStatistics, files, bytes, documents, skipped, other_forms,
+                                   first_other_form)
+
 std::string statistics_json(const TextStatistics& statistics) {
-  nlohmann::json left_out = nlohmann::json::object();
-  for (std::size_t i = 0; i < skip_reasons; ++i) {
-    const Skipped& skipped = statistics.skipped[i];
-    if (skipped.count > 0)
-      left_out[describe(static_cast<SkipReason>(i))] = {
-          {"count", skipped.count}, {"bytes", skipped.bytes}, {"first", skipped.first}};
-  }
-  nlohmann::json json{{"files", statistics.files},
-                      {"documents", statistics.documents},
-                      {"bytes", statistics.bytes},
-                      {"left_out", left_out}};
-  if (statistics.other_forms > 0)
-    json["other_forms"] = {{"count", statistics.other_forms},
-                           {"first", statistics.first_other_form}};
-  return json.dump();
+  return nlohmann::json(statistics).dump();
 }
 
 TextStatistics text_statistics(const TokenDataset& dataset) {
-  TextStatistics statistics;
   try {
-    const nlohmann::json json = nlohmann::json::parse(dataset.statistics());
-    json.at("files").get_to(statistics.files);
-    json.at("documents").get_to(statistics.documents);
-    json.at("bytes").get_to(statistics.bytes);
-    if (const auto found = json.find("other_forms"); found != json.end()) {
-      found->at("count").get_to(statistics.other_forms);
-      found->at("first").get_to(statistics.first_other_form);
-    }
-    for (std::size_t i = 0; i < skip_reasons; ++i) {
-      const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
-      if (found != json.at("left_out").end())
-        statistics.skipped[i] = {found->at("count"), found->at("bytes"), found->at("first")};
-    }
+    return nlohmann::json::parse(dataset.statistics()).get<TextStatistics>();
   } catch (const nlohmann::json::exception&) {
     dataset.refuse_statistics();
   }
-  return statistics;
 }
 
 void report_unreadable(const std::string& source, const TokenDataset& dataset, double limit,

@@ -9,9 +9,9 @@
 #include "core/check.h"
 #include "core/npy_header.h"
 #include "core/safetensors_header.h"
-#include "data/text/line_reader.h"
+#include "data/tasks/word_cut.h"
 #include "data/text/match_files.h"
-#include "data/text/table_reader.h"
+#include "data/text/row_lines.h"
 
 namespace nystrom {
 namespace {
@@ -90,7 +90,7 @@ Example example_in(const nlohmann::json& object) {
 void read_lines(const fs::path& path, std::int64_t rows_at_once,
                 const std::function<void(VectorBlock&&)>& use) {
   const std::string name = printable_path(path);
-  LineReader lines(path);
+  RowLines lines(path, EmptyLines::are_rows, is_blank, "; remove it");
   std::int64_t width = 0, row = 0;
   std::vector<float> numbers;
   std::vector<Example> examples;
@@ -103,9 +103,9 @@ void read_lines(const fs::path& path, std::int64_t rows_at_once,
     row += block.vectors.dim(0);
     use(std::move(block));
   };
-  for (std::string line; lines.next(line);) {
-    const std::string place = fmt::format("{}:{}", name, lines.line());
-    const nlohmann::json object = parse_json(line, place, keep_digits);
+  while (lines.next(/*one_cell=*/false)) {
+    const std::string place = lines.place(lines.lines.line());
+    const nlohmann::json object = parse_json(lines.line, place, keep_digits);
     const bool is_row = object.is_object() && object.contains("vector") &&
                         object["vector"].is_array() && !object["vector"].empty();
     require_input(is_row, "{}: expected an object with a list \"vector\"", place);
