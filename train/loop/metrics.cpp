@@ -68,6 +68,25 @@ std::filesystem::path new_events_file(const std::filesystem::path& run_dir) {
   return run_dir / fmt::format("{}{}.{}.nystrom", begin, second, ::getpid());
 }
 
+/// Removes the records of later steps and evaluations from a file, and what is no record.
+void forget_later(const std::filesystem::path& path, std::int64_t last_step,
+                  std::int64_t last_evaluation) {
+  std::ifstream old = open_records(path);
+  if (!old.is_open()) return;
+  OutputFile kept(path);
+  for (std::string line; std::getline(old, line);) {
+    const auto record =
+        nlohmann::json::parse(line, nullptr, false);  // a killed run may leave a partial line
+    const auto step = record.find("step");
+    if (step == record.end() || !step->is_number_integer()) continue;
+    bool evaluation = false;
+    for (const auto& each : record.items()) evaluation |= each.key().starts_with(validation_prefix);
+    if (step->get<std::int64_t>() <= (evaluation ? last_evaluation : last_step))
+      kept.write(line + "\n");
+  }
+  kept.commit();
+}
+
 }  // namespace
 
 void StepMeans::add(std::int64_t step, double loss, std::optional<double> accuracy,
@@ -103,26 +122,18 @@ RecordFile::RecordFile(std::filesystem::path path, Log& log,
 void RecordFile::roll_back(std::int64_t last_step, std::int64_t last_evaluation) {
   descriptor_.close();
   require_no_link(path_);
-  if (std::ifstream old = open_records(path_); old.is_open()) {
-    OutputFile kept(path_);
-    for (std::string line; std::getline(old, line);) {
-      const auto record =
-          nlohmann::json::parse(line, nullptr, false);  // a killed run may leave a partial line
-      const auto step = record.find("step");
-      if (step == record.end() || !step->is_number_integer()) continue;
-      bool evaluation = false;
-      for (const auto& each : record.items())
-        evaluation |= each.key().starts_with(validation_prefix);
-      if (step->get<std::int64_t>() <= (evaluation ? last_evaluation : last_step))
-        kept.write(line + "\n");
-    }
-    kept.commit();
+  try {
+    forget_later(path_, last_step, last_evaluation);
+  } catch (const InputError& error) {  // as on a full disk; the next start tries again
+    log_.warn(fmt::format("{}; the run goes on without recording", error.what()));
+    return;
   }
   descriptor_ = open_to_append(path_);
   warned_ = false;
 }
 
 void RecordFile::append(std::string_view record) {
+  if (!descriptor_.is_open()) return;  // roll_back has told it
   const ::off_t end = ::lseek(descriptor_.get(), 0, SEEK_END);
   const bool failed = !write_all(descriptor_.get(), std::as_bytes(std::span(record)));
   if (failed && !warned_)

@@ -137,6 +137,24 @@ TEST_F(MetricsLogTest, WhatDoesNotFitIsLeftOutAndToldOnce) {
   EXPECT_EQ(read_bytes(folder_ / "metrics.jsonl"), first + "{\"step\":4,\"loss\":2.5}\n");
 }
 
+/// Where the disk is full when a run resumes, its old records stay, and no step is told twice.
+TEST_F(MetricsLogTest, WhatCannotBeForgottenEndsRecordingAlone) {
+  {
+    MetricsLog records(folder_.path(), 0, false, log_);
+    for (const std::int64_t step : {1, 2, 3}) records.write(step, {{std::string(1000, 'x'), 2.5}});
+  }
+  const std::string before = read_bytes(folder_ / "metrics.jsonl");
+  ::testing::internal::CaptureStderr();
+  {
+    const FileSizeLimit limit(1500);
+    MetricsLog(folder_.path(), 2, false, log_).write(3, {{"loss", 1.5}});
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: " + (folder_ / "metrics.jsonl").string() +
+                ": cannot write: File too large; the run goes on without recording\n");
+  EXPECT_EQ(read_bytes(folder_ / "metrics.jsonl"), before);
+}
+
 TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
   {
     MetricsLog records(folder_.path(), 0, true, log_);
