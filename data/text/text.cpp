@@ -140,6 +140,7 @@ class PlainPieces : public FilePieces {
       const std::size_t end = view.find_first_not_of(blanks);
       if (end == view.npos || view[end] != '\n') return;
       start_ += end + 1;
+      searched_ = 0;
       ++line_;
     }
   }

@@ -282,6 +282,16 @@ TEST_F(TextReaderTest, BlankLinesSeparateDocuments) {
   EXPECT_EQ(begins, (std::vector<std::int64_t>{3, 8, 10}));
 }
 
+TEST_F(TextReaderTest, ABlankLineOverTwoBlocksSeparatesDocuments) {
+  for (const std::size_t before : {3, 60, 98}) {
+    const std::string first(read_block_bytes - before, 'a');
+    write_bytes(folder_ / "a", first + "\n\n" + std::string(100, ' ') + "\nb\n\nc\n\nd");
+    EXPECT_EQ(texts_of(read_files({folder_ / "a"}, Documents::blank_lines, read_block_bytes)),
+              (Texts{first, "b", "c", "d"}))
+        << before;
+  }
+}
+
 TEST_F(TextReaderTest, AFileOfBlankLinesIsOneEmptyDocument) {
   write_bytes(folder_ / "a", "\n \n\n");
   const Read read = read_files({folder_ / "a"}, Documents::blank_lines);
