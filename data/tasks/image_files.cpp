@@ -38,10 +38,9 @@ Picture read_png(const fs::path& file, const std::string& place) {
   if (!fs::is_regular_file(file, error)) fail("no such file");
   if (const auto size = fs::file_size(file, error); error || size > max_png_bytes)
     fail(fmt::format("has more than {} bytes", max_png_bytes));
-  const std::string bytes = read_whole(file, max_png_bytes);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0)
+  if (png_image_begin_read_from_file(&image, file.c_str()) == 0)
     fail(fmt::format("no PNG image: {}", image.message));
   Picture picture{image.width, image.height, {}};
   if (image.width > max_png_side || image.height > max_png_side) {

@@ -180,9 +180,9 @@ void refuse_columns_of_arrow(const std::filesystem::path& path) {
     refuse("an Arrow", "import datasets; datasets.Dataset.from_file('{0}').to_json('{0}.jsonl')");
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return;
-  char begin[4] = {};
+  char begin[5] = {};
   std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
-  if (ending == ".parquet" || std::string_view(begin, sizeof begin) == "PAR1")
+  if (ending == ".parquet" || std::string_view(begin, sizeof begin) == "PAR1\x15")
     refuse("a Parquet",
            "import pandas; pandas.read_parquet('{0}').to_json('{0}.jsonl', orient='records', "
            "lines=True, force_ascii=False)");

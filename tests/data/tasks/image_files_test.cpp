@@ -141,6 +141,16 @@ TEST_F(PathfinderTest, SixteenBitsAreReadAsEight) {
             (Pixels{0, 50, 100, 150, 200, 255}));
 }
 
+/// A picture is no text, from which marks of its encoding would be dropped.
+TEST_F(PathfinderTest, ByteOrderMarksWithinAPictureStay) {
+  std::string bytes = read_bytes(folder_ / "imgs/0/sample_0.png");
+  constexpr char comment[] = "\0\0\0\x06tEXta\0\n\xEF\xBB\xBF\x44\x8D\x65\xFF";
+  bytes.insert(bytes.size() - 12, comment, sizeof comment - 1);  // before the last chunk
+  write_bytes(folder_ / "imgs/0/marked.png", bytes);
+  EXPECT_EQ(read("imgs/0 marked.png 0 1 0.1 14 2\n").at(0).pixels,
+            (Pixels{0, 50, 100, 150, 200, 255}));
+}
+
 TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {
   write_bytes(folder_ / "imgs/0/empty.png", "");
   write_bytes(folder_ / "metadata/0.npy", "imgs/0 empty.png 0 1\nimgs/0 sample_0.png 0 1\n");

@@ -118,7 +118,7 @@ TEST_F(TableTexts, TablesAreCheckedBeforeAnythingElse) {
 
 TEST_F(TableTexts, ParquetIsRefusedWithTheLineThatConvertsIt) {
   for (const char* name : {"rows.parquet", "rows.txt", "rows.csv"}) {
-    write_bytes(folder_ / name, "PAR1 and columns");
+    write_bytes(folder_ / name, "PAR1\x15 and columns");
     const std::string file = (folder_ / name).string();
     const std::string expected = file +
                                  ": is a Parquet file, which this program does not read; convert "
