@@ -252,13 +252,6 @@ void bind_shapes(nb::module_& ops) {
       "logits"_a, "target"_a, "temperature"_a, "normaliser"_a, doc::distillation_loss,
       ReleaseLock());
   ops.def(
-      "distillation_loss",
-      [](const Var& logits, const Array& target, double temperature, double normaliser) {
-        return distillation_loss(logits, tensor_of(target), temperature, normaliser);
-      },
-      "logits"_a, "target"_a, "temperature"_a, "normaliser"_a, doc::distillation_loss,
-      ReleaseLock());
-  ops.def(
       "cross_entropy",
       [](const Var& logits, const Array& labels, double normaliser, double z_loss) {
         return cross_entropy(logits, copy_of(labels), normaliser, {}, z_loss);
@@ -268,10 +261,6 @@ void bind_shapes(nb::module_& ops) {
   ops.def(
       "mean_squared_error",
       [](const Var& x, const Var& target) { return mean_squared_error(x, constant_of(target)); },
-      "x"_a, "target"_a, doc::mean_squared_error, ReleaseLock());
-  ops.def(
-      "mean_squared_error",
-      [](const Var& x, const Array& target) { return mean_squared_error(x, tensor_of(target)); },
       "x"_a, "target"_a, doc::mean_squared_error, ReleaseLock());
 }
 

@@ -90,6 +90,8 @@ def path_of(path: str | bytes | os.PathLike[str]) -> str:
     text = _in_utf8(os.fsdecode(path))
     if not text:
         raise InputError("got an empty path, expected the name of a file or a folder")
+    if "\0" in text:
+        raise InputError(f"{text!a}: holds the character NUL, which no path has")
     return text
 
 

@@ -14,7 +14,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 _option = (
-    r"(?P<kept>'[^'\n]*'|nystrom [a-z]+ (?!--help)[^,;()\n]*)"  # quoted values, whole commands
+    # A path at the beginning, quoted values, whole commands.
+    r"(?P<kept>\A\.{0,2}/[^:\n]*(?=:)|'[^'\n]*'|nystrom [a-z]+ (?!--help)[^,;()\n]*)"
     r"|nystrom (?P<help>[a-z]+) --help"
     r"|(?<![\w./-])--set (?P<section>\w+)(?:\.(?P<key>[\w.]+)="
     r'(?P<value>"(?:[^"\\]|\\.)*"|\[[^\]\n]*\]|\{(?:[^{}\n]|\{[^{}\n]*\})*\}'

@@ -419,7 +419,6 @@ class Model(_Predicts["P"]):
         for nystrom.load, and for model={"from": folder}."""
         folder = new_folder(folder)
         self._core.save(folder)
-        _write_label_types(self._labels, folder)
 
     def export(
         self,
@@ -449,12 +448,10 @@ class Model(_Predicts["P"]):
         model stands for the model's own pooling. verify: reads the files back and compares them.
         """
         folder = new_folder(folder)
-        files: list[str] = self._core.export(
+        return self._core.export(
             folder, format, softmax, sentence_transformers, onnx, verify,
             self._weights_shown or self._replaced(),
         )  # fmt: skip
-        _write_label_types(self._labels, folder)
-        return files
 
     def _replaced(self) -> bool:
         """Whether the folder holds another model by now, as after a run with overwrite=True."""
@@ -570,17 +567,6 @@ def typed_labels(path: str, names: list[str]) -> dict[str, Any]:
     """The labels by their names in the model."""
     kept = _label_types_of(path) if names else {}
     return {name: kept.get(name, name) for name in names}
-
-
-def _write_label_types(labels: dict[str, Any], folder: str | os.PathLike[str]) -> None:
-    types = {text: label for text, label in labels.items() if not isinstance(label, str)}
-    place = os.path.join(folder, LABEL_TYPES)
-    if types:
-        with open(place, "w", encoding="utf-8") as file:
-            json.dump(types, file)
-    else:  # of the model that has taken this one's folder
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(place)
 
 
 def _array(value: Any) -> Any:

@@ -93,8 +93,12 @@ class Run:
         path = os.path.join(self._path, "metrics.jsonl")
         if os.path.exists(path) and not os.path.isfile(path):
             raise InputError(f"{path!r}: is not a regular file")  # a FIFO would block
+        records = []
         with open(path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
+            for line in file:
+                with contextlib.suppress(ValueError):  # a part of one, which a killed process left
+                    records.append(json.loads(line))
+        return records
 
     def __fspath__(self) -> str:
         return self._path
@@ -412,7 +416,11 @@ def _place(
 
 def _new_folder(default: str) -> str:
     """A folder of its own for a run without a name: runs/base-1, runs/base-2."""
-    os.makedirs(os.path.dirname(default), exist_ok=True)
+    above = os.path.dirname(default)
+    try:
+        os.makedirs(above, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"'{above}': cannot be made: {error.strerror}; name a run_dir") from None
     number = 1
     while True:
         try:

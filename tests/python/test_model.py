@@ -257,6 +257,12 @@ def test_an_input_error_is_a_value_error():
     assert issubclass(nystrom.Interrupted, KeyboardInterrupt)
 
 
+def test_paths_hold_no_nul(model):
+    for call in (nystrom.load, nystrom.info, nystrom.pretrain, model.save, model.export):
+        with pytest.raises(nystrom.InputError, match="holds the character NUL"):
+            call(f"{model.path}\0x")
+
+
 def test_texts_hold_no_nul(model, classifier):
     for call in (
         lambda: model.encode(["the sea", "a\0b"]),

@@ -56,6 +56,11 @@ def test_a_fifo_in_the_place_of_the_records_is_refused(tmp_path):
         nystrom.Run(str(tmp_path), 3, None, None, "loss").history
 
 
+def test_part_of_a_record_of_a_killed_run_is_passed_over(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "lo')
+    assert nystrom.Run(str(tmp_path), 3, None, None, "loss").history == [{"step": 1, "loss": 2.0}]
+
+
 def test_the_history_is_a_table(config):
     pandas = pytest.importorskip("pandas")
     run = nystrom.pretrain(config, quiet=True, training={"steps": 3}, schedule={"warmup_steps": 1})
@@ -427,6 +432,7 @@ def test_messages_are_in_the_words_of_python(classes):
     nested = '{"0": {"a": 1}, "30": 2}'
     assert words(f"--set a.b={nested}: x") == f"a={{'b': {nested}}}: x"
     assert words("models--a--set: no such folder") == "models--a--set: no such folder"
+    assert words("/a --text b: no such folder") == "/a --text b: no such folder"
     assert words("see nystrom search --help") == "see help(nystrom.search)"
     assert (
         words("'a --b': (nystrom evaluate x --text y)") == "'a --b': (nystrom evaluate x --text y)"
