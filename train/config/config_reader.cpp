@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <type_traits>
@@ -146,9 +147,11 @@ class ConfigReader::SectionReader {
       }
       if (!number || !range.contains(*number)) {
         const bool digits = node.text.find_first_not_of("+-0123456789") == std::string::npos;
-        const char* limit = whole && is_plain(node) && !number && digits && parse_number(node.text)
-                                ? ", and smaller than 2^63"
-                                : "";
+        const auto real =
+            whole && is_plain(node) && !number ? parse_number(node.text) : std::nullopt;
+        const char* limit = !real || *real != std::trunc(*real) ? ""
+                            : digits                            ? ", and smaller than 2^63"
+                                                                : ", above 2^53 in digits alone";
         return wrong(node, path, describe(range, whole) + limit + or_null);
       }
       value = *number;

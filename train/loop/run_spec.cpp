@@ -453,6 +453,7 @@ RunSpec read_run(const ConfigText& yaml, Overrides overrides, ResolutionErrors& 
     spec.options = understood_options(yaml, overrides);
     const RunConfig& config = spec.options;
     errors.add(error);
+    if (config.run_dir.empty() || config.data.cache.empty()) errors.throw_if_any();  // no places
     match_inputs_of_run(spec, errors);
     open_named(spec, errors);
     errors.note("", [&] { check_run_place(config.run_dir, config.data.cache); });

@@ -87,7 +87,9 @@ const Bad values[] = {
      "smaller than 2^63"},
     {"Nul", "run_dir: \"a\\0b\"",
      "run.yaml:1:10: run_dir: got the text 'a\\x00b', expected a text without the character NUL"},
-    {"Inexact", "seed: 1e17", "run.yaml:1:7: seed: got '1e17', expected a whole number at least 0"},
+    {"Inexact", "seed: 1e17",
+     "run.yaml:1:7: seed: got '1e17', expected a whole number at least 0, above 2^53 in digits "
+     "alone"},
     {"TwoSigns", "seed: +-1", "run.yaml:1:7: seed: got '+-1', expected a whole number at least 0"},
     {"TwoSignsOfAFraction", "embedding_loss: {false_negative_margin: +-1.5}",
      "run.yaml:1:41: embedding_loss.false_negative_margin: got '+-1.5', expected a number between "
@@ -782,6 +784,16 @@ TEST(ConfigFile, OfMoreThanAMegabyteIsAnError) {
   std::ofstream(path) << std::string(3 << 20, '#');
   EXPECT_EQ(input_error([&] { config_file(path); }),
             path + ": the file has 3145728 bytes; at most 1048576 are read");
+}
+
+/// A run writes its config.yaml, which would not be read again.
+TEST(ConfigFile, OptionsThatGrowBeyondAMegabyteAreAnError) {
+  std::string files;
+  for (int i = 0; i < 100000; ++i) files += fmt::format("{},", 1000000 + i);
+  const std::string text = "data: {train: [" + files + "]}";
+  ASSERT_LT(text.size(), std::size_t{1} << 20);
+  expect_says(input_error([&] { parse_config(text, "run.yaml", start_defaults); }),
+              "all options make a config.yaml of ");
 }
 
 }  // namespace
