@@ -215,11 +215,14 @@ std::int64_t trained_positions(const ModelFolder& source) {
       !fs::exists(source.path / "state.json") || !fs::exists(source.path / "config.yaml"))
     return all;
   const RunConfig run = read_resolved_config((source.path / "config.yaml").string());
-  const std::int64_t steps = RunState::read(source.path / "state.json").step;
-  if (run.start.from || steps == 0) return all;
+  const RunState state = RunState::read(source.path / "state.json");
+  if (run.start.from || state.step == 0) return all;
+  std::int64_t last = state.step - 1;  // the batch of the last step
+  for (const auto& skipped : state.skipped_batches)
+    if (skipped.step < state.step) last += skipped.batches;
   std::int64_t longest = 0;
   for (const Stage& stage : stages_of(run))
-    if (stage.begin < steps) longest = std::max(longest, stage.length);
+    if (stage.begin <= last) longest = std::max(longest, stage.length);
   return std::min(longest, all);
 }
 

@@ -150,9 +150,8 @@ StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint6
 /// The tensors of model.safetensors: every parameter in its most exact copy, on the CPU. A model
 /// without convolution gets a zero kernel [heads, 1, 1, 1] a layer. config.json then names a kernel
 /// size of 1, and transformers would initialise an absent kernel at random.
-std::vector<NamedTensor> weight_tensors(const Model& model);
-/// The same tensors, with values from `masters`, a slab that is laid out as the store's.
-std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters);
+/// Where `masters`, a slab that is laid out as the store's, is given, the values are from it.
+std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters = {});
 
 /// Whether the folder is a checkpoint with the generator of pretraining.objective replaced_tokens.
 bool has_generator(const ModelFolder& folder);

@@ -539,34 +539,21 @@ StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint6
   return std::move(start.names);
 }
 
-namespace {
-
-/// The tensors of model.safetensors, with the values that `value_of` gives to a parameter's name.
-template <class F>
-std::vector<NamedTensor> tensors_of_file(const Model& model, const F& value_of) {
+std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters) {
+  const ParameterStore& store = model.parameters();
+  const auto value_of = [&](std::string_view name) {
+    return (masters.defined() ? store.part_of(masters, name) : store.master(name)).to(cpu_device);
+  };
   std::vector<NamedTensor> result;
-  for (const Parameter& parameter : model.parameters().parameters())
-    result.push_back({parameter.name(), value_of(parameter.name()).to(cpu_device)});
+  for (const Parameter& parameter : store.parameters())
+    result.push_back({parameter.name(), value_of(parameter.name())});
   // Without the tie transformers reads the bias beside the decoder's weight.
   if (model.config().head == Head::masked_lm && !model.config().tie_word_embeddings)
-    result.push_back(
-        {std::string(decoder_bias_name), value_of("cls.predictions.bias").to(cpu_device)});
+    result.push_back({std::string(decoder_bias_name), value_of("cls.predictions.bias")});
   const DType type = result.front().tensor.dtype();
   for (const std::string& name : absent_convolutions(model.config()))
     result.push_back({name, Tensor::zeros(absent_convolution_shape(model.config()), type)});
   return result;
-}
-
-}  // namespace
-
-std::vector<NamedTensor> weight_tensors(const Model& model) {
-  return tensors_of_file(model,
-                         [&](std::string_view name) { return model.parameters().master(name); });
-}
-
-std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters) {
-  return tensors_of_file(
-      model, [&](std::string_view name) { return model.parameters().part_of(masters, name); });
 }
 
 }  // namespace nystrom

@@ -131,6 +131,12 @@ TEST_F(ExtendTest, RowsThatWereNeverTrainedAreReplaced) {
                                of_run.model.position_offset, 20, NewPositions::tile)
                 .to_doubles());
   std::filesystem::remove_all(folder_ / "longer");
+  state.skipped_batches = {{3, 2}};  // the fifth step had batch 6
+  write_bytes(folder_ / "base" / "state.json", state.to_json());
+  expect_says(run("extend base longer --length 48 --quiet").out,
+              "longer: 48 positions instead of 24, ");
+  std::filesystem::remove_all(folder_ / "longer");
+  state.skipped_batches.clear();
   state.step = 0;
   write_bytes(folder_ / "base" / "state.json", state.to_json());
   expect_says(run("extend base longer --length 48 --quiet").out,
