@@ -62,8 +62,10 @@ std::string what_lies_there(const fs::path& wanted) {
 fs::path file_of(const TaskConfig& task, const std::string& id, const std::string& place) {
   std::vector<fs::path> found;
   const fs::path folder = *task.features_folder;
+  std::error_code error;
   for (const char* ending : endings)
-    if (const fs::path file = folder / (id + ending); fs::exists(file)) found.push_back(file);
+    if (const fs::path file = folder / (id + ending); fs::exists(file, error))
+      found.push_back(file);
   if (found.empty()) {
     const std::string hint = with_context(place + ": task.features_folder",
                                           [&] { return what_lies_there(folder / id); });
@@ -104,7 +106,8 @@ void read_table(const TaskConfig& task, const fs::path& table, Labelled labelled
     };
     bag.id = cell(id ? *id : *path);
     bag.file = path ? table.parent_path() / cell(*path) : file_of(task, bag.id, bag.place);
-    require_input(fs::is_regular_file(bag.file), "{}: there is no file '{}'", bag.place,
+    std::error_code error;
+    require_input(fs::is_regular_file(bag.file, error), "{}: there is no file '{}'", bag.place,
                   printable_path(bag.file));
     if (label && (all || !row->cells[*label].value_or("").empty())) bag.label = cell(*label);
     if (value && all) bag.value = number_in(cell(*value), bag.place, "value");

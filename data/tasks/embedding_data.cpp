@@ -130,8 +130,10 @@ EmbeddingTexts read_embedding_texts(const TaskConfig& task, const ExampleSource&
                 describe_unreadable(source.patterns, result.skipped));
   for (const auto& [label, number] : labels)
     require_input(result.of_label[static_cast<std::size_t>(number)].size() > 1,
-                  "{}: only one text has the label '{}', and texts of one label are to be alike",
-                  fmt::join(source.patterns, ", "), printable(label, 60));
+                  "{}{}: only one text has the label '{}', and texts of one label are to be alike",
+                  fmt::join(source.patterns, ", "),
+                  source.filter ? " (without what task.validation_fraction parts)" : "",
+                  printable(label, 60));
   sort_groups(result);
   result.contradictions = std::ranges::count_if(result.samples, [&](const auto& sample) {
     const std::span texts(sample.texts);

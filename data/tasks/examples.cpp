@@ -1,7 +1,6 @@
 #include "data/tasks/examples.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <utility>
 
@@ -24,16 +23,6 @@ bool is_plain(TaskFormat format) {
          format == TaskFormat::documents;
 }
 
-/// The first bytes of a file; empty for what is no regular file.
-std::string first_bytes(const fs::path& file) {
-  if (!fs::is_regular_file(file)) return "";
-  std::string bytes(8, '\0');
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(bytes.data(), std::ssize(bytes));
-  bytes.resize(static_cast<std::size_t>(stream.gcount()));
-  return bytes;
-}
-
 TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labelled) {
   if (task.format) return *task.format;
   if (fs::is_directory(file)) return TaskFormat::folders;
@@ -47,8 +36,11 @@ TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labe
   if (const auto table = table_format_of(file)) return static_cast<TaskFormat>(*table);
   if (name == ".bin") return TaskFormat::cifar10;
   if (name == ".npy") return TaskFormat::pathfinder;
+  char begin[8];
   const std::string last = last_ending(file),
-                    hint = last == ".gz" || last == ".zst" ? "" : encoding_hint(first_bytes(file));
+                    hint = last == ".gz" || last == ".zst"
+                               ? ""
+                               : encoding_hint({begin, open_byte_source(file)->read(begin)});
   throw InputError(fmt::format("{}: the ending of its name does not tell its form{}",
                                printable_path(file), hint.empty() ? "; set task.format" : hint));
 }
@@ -107,9 +99,13 @@ std::vector<fs::path> files_of(const TaskConfig& task, const std::vector<std::st
     require_input(!is_folder || named.insert(fs::weakly_canonical(pattern)).second,
                   "{}: the folder is named twice, and its files would count twice",
                   printable(pattern));
+    const auto table = table_format_of(pattern);
     require_input(is_folder || !folders,
-                  "'{}' is no folder; task.format folders needs a folder with one a label in it",
-                  printable(pattern));
+                  "'{}' is no folder; task.format folders needs a folder with one a label in it{}",
+                  printable(pattern),
+                  table ? fmt::format("; to read this table set task.format to {}",
+                                      enum_name(static_cast<TaskFormat>(*table)))
+                        : "");
     const std::vector<fs::path> found = folders     ? std::vector<fs::path>{pattern}
                                         : is_folder ? files_below(pattern)
                                                     : match_files(std::span(&pattern, 1));

@@ -185,12 +185,13 @@ std::vector<bool> held_out(const TaskConfig& task, std::int64_t seed, Labelled l
   if (std::ranges::find(held, true) != held.end()) return held;
   const bool bags = task.kind == TaskKind::features && hold_bags(task, labelled);
   throw InputError(fmt::format(
-      "task.validation_fraction {}: of {} examples, {} of them {}, it holds none out: each label "
-      "keeps one to train on; give more examples or a larger fraction",
+      "task.validation_fraction {}: of {} examples, {} of them {}, it holds none out: {}; give "
+      "more examples or a larger fraction",
       fraction, held.size(), groups.all.size(),
       task.columns.group ? "in different groups"
       : bags             ? "of different ids and features"
-                         : "different"));
+                         : "different",
+      training.empty() ? "what is alike stays together" : "each label keeps one to train on"));
 }
 
 }  // namespace
@@ -200,6 +201,10 @@ TaskSources task_sources(const TaskConfig& task, std::int64_t seed, Labelled lab
   if (task.validation_fraction)
     held = std::make_shared<const std::vector<bool>>(held_out(task, seed, labelled));
   require_read_columns(task);
+  require_input(!has_folds(task),
+                "{}: task.{} parts rows of tables and bags, and these are files of samples; set "
+                "task.validation_fraction, or name held-out files in task.validation",
+                fmt::join(task.train, ", "), task.folds ? "folds" : "splits");
   if (!held) return {task.train, task.validation};
   const auto part = [&](bool second) {
     return [held, second](std::int64_t example) {

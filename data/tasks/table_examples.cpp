@@ -283,8 +283,9 @@ class TableExamples {
       for (const std::size_t place : places_.choices)
         example.choices.push_back(std::move(*row.cells[place]));
     if (example.choices.size() < 2)
-      throw BadRow(fmt::format("{}: {} to choose from, expected at least 2", example.place(),
-                               example.choices.size()));
+      throw BadRow(fmt::format(
+          "{}: {} to choose from, expected at least 2{}", example.place(), example.choices.size(),
+          places_.list_of_choices ? "" : "; name a column for each in task.columns.choices"));
     if (!row.names.empty() && row.names.size() != example.choices.size())
       throw BadRow(fmt::format("{}: {} to choose from, but {} names of them", example.place(),
                                example.choices.size(), row.names.size()));

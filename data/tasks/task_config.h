@@ -94,7 +94,7 @@ enum class WordCut {
 /// How rare labels count as much as frequent ones in training.
 enum class TaskBalance {
   none,
-  /// An example's loss is multiplied by the mean number of examples of a label over that of its
+  /// A sample's loss is multiplied by the mean number of samples of a label over that of its
   /// own.
   weights,
   /// Examples of all labels come in turn, those of rare labels more often.

@@ -145,6 +145,9 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const ExampleSour
   std::int64_t number = 0;  // over all files
   for (const auto& path : paths)
     data.add_file(path, labelled, sequence_length, [&] { return source.takes(number++); });
+  require_input(data.target_ != TaskTarget::value || task.labels.empty(),
+                "{}: holds values, and task.labels names classes; leave task.labels out",
+                fmt::join(source.patterns, ", "));
   if (data.target_ != TaskTarget::classes) return data;
   std::int64_t largest = 0;
   for (const EncodedSample& sample : data.samples_) largest = std::max(largest, sample.label);

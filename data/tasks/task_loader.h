@@ -67,8 +67,8 @@ std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options);
 /// step's gradient is the same sum in another order.
 class TaskLoader {
  public:
-  /// Throws an InputError when the options do not fit together, when the data set is empty or
-  /// unlabelled, and for a label without a sample, when labels come in turn.
+  /// Throws an InputError when the options do not fit together, when the data set is
+  /// empty or unlabelled.
   TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options,
              std::int64_t first_step = 0);
   TaskLoader(const TaskLoader&) = delete;

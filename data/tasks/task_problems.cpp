@@ -137,6 +137,10 @@ void check_labels(const TaskConfig& task, Problems& found) {
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::regression || kind == TaskKind::questions || kind == TaskKind::embeddings)
     add(found, {"labels", "kind"}, "task.labels: a task of kind {} has no labels", enum_name(kind));
+  if (task.columns.value)
+    add(found, {"labels", "columns.value"},
+        "task.labels names classes, and task.columns.value a number to predict; leave one of them "
+        "out");
   if (task.labels.size() == 1 && task.multi_label != true)
     add(found, {"labels"}, "task.labels has 1 entry, '{}'; a choice needs two",
         printable(task.labels[0]));
@@ -275,6 +279,9 @@ Problems problems(const TaskConfig& given) {
         "task.no_answer_threshold is for task.no_answer: true; set it, or leave the threshold out");
   require_kind(task, TaskKind::embeddings, "views", given.views != plain.views, found);
   require_kind(task, TaskKind::embeddings, "max_score", given.max_score != plain.max_score, found);
+  if (kind == TaskKind::embeddings && given.max_score != plain.max_score && !task.columns.label)
+    add(found, {"max_score", "columns.label"},
+        "task.max_score divides scores of pairs, and task.columns.label names none; leave it out");
   return found;
 }
 

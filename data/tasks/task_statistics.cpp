@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "core/base/long_list.h"
 #include "core/base/printable.h"
@@ -9,17 +10,6 @@
 
 namespace nystrom {
 namespace {
-
-/// The label of an example, in a form in which equal inputs can contradict each other.
-struct Truth {
-  std::int64_t label;
-  double value;
-  std::vector<std::int64_t> words;
-  bool operator!=(const Truth& other) const {
-    const bool same_value = value == other.value || (value != value && other.value != other.value);
-    return label != other.label || !same_value || words != other.words;
-  }
-};
 
 void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(data.labels().size()));
@@ -46,21 +36,24 @@ void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
 /// The label of the first row, if only that row has it. A header that is read as a row looks like
 /// this.
 std::string lone_first_label(const TaskDataset& data, const TaskSetStatistics& report) {
-  if (data.target() != TaskTarget::classes || data.task().header.value_or(true) ||
-      data.size() == 0 || !data.sample(0).labelled)
-    return "";
-  const auto& [label, count] = report.labels[static_cast<std::size_t>(data.sample(0).label)];
+  const bool words = data.target() == TaskTarget::word_classes,
+             classes = data.target() == TaskTarget::classes && !data.task().header.value_or(true);
+  if ((!words && !classes) || data.size() == 0 || !data.sample(0).labelled) return "";
+  const EncodedSample& first = data.sample(0);
+  const auto& [label, count] =
+      report.labels[static_cast<std::size_t>(words ? first.labels[0] : first.label)];
   const bool others_repeat =
       std::ranges::any_of(report.labels, [](const auto& entry) { return entry.second > 1; });
   return count == 1 && others_repeat ? label : "";
 }
 
 void count_duplicates(const TaskDataset& data, TaskSetStatistics& report) {
-  std::map<Digest, Truth> known;
+  const bool values = data.target() == TaskTarget::value;  // else they are NaN
+  std::map<Digest, std::tuple<std::int64_t, double, std::vector<std::int64_t>>> known;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
     if (!data.begins_example(i)) continue;
-    const Truth truth{sample.label, sample.value, sample.labels};
+    const std::tuple truth(sample.label, values ? sample.value : 0, sample.labels);
     const auto [first, added] =
         known.try_emplace(data.digests()[static_cast<std::size_t>(sample.example)], truth);
     report.duplicates += !added;
@@ -127,9 +120,10 @@ void warn_about_set(const std::string& name, const TaskSetStatistics& report,
   if (const std::string unknown = describe_unknown(encoding); !unknown.empty())
     lines.push_back(fmt::format("{}: {}", name, unknown));
   if (!report.lone_first_label.empty())
-    lines.push_back(fmt::format(
-        "{}: only the first row has the label '{}'; if it names the columns, set task.header: true",
-        name, printable(report.lone_first_label)));
+    lines.push_back(
+        fmt::format("{}: only the first row has the label '{}'; if it names the columns, set "
+                    "task.header: true, or remove it from a file of words",
+                    name, printable(report.lone_first_label)));
   std::vector<std::string> absent;
   for (const auto& [label, count] : report.labels)
     if (count == 0) absent.push_back("'" + printable(label) + "'");

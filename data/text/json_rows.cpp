@@ -250,8 +250,8 @@ class JsonRows : public TableReader {
   /// The next row of columns_.
   std::optional<TableRow> column_row() {
     if (next_ == rows_of_columns()) {
-      require_input(!next_text(), "{}: a second value after an object of columns; remove it",
-                    place());
+      const bool more = next_text();  // which moves place()
+      require_input(!more, "{}: a second value after an object of columns; remove it", place());
       return std::nullopt;
     }
     const std::size_t at = next_++;

@@ -315,9 +315,11 @@ TEST(TaskStatistics, WarnsOfALabelThatLooksLikeAHeader) {
   EXPECT_EQ(task_warnings(task_statistics(dataset_of(task, rows, labels), validation)),
             std::vector<std::string>{});
   task.header = false;
-  EXPECT_EQ(task_warnings(task_statistics(dataset_of(task, rows, labels), validation)),
-            std::vector<std::string>{"training: only the first row has the label 'label'; if it "
-                                     "names the columns, set task.header: true"});
+  EXPECT_EQ(
+      task_warnings(task_statistics(dataset_of(task, rows, labels), validation)),
+      std::vector<std::string>{"training: only the first row has the label 'label'; if it "
+                               "names the columns, set task.header: true, or remove it from a file "
+                               "of words"});
 }
 
 TEST(Labels, AreAlikeInOtherFormsOfANumber) {
