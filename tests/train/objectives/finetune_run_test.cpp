@@ -330,6 +330,14 @@ TEST_F(FinetuneTest, ASweepThatLeavesOutRunsOfTheSummaryIsRefused) {
   EXPECT_EQ(summary(), before);
 }
 
+/// They would be scored on other examples.
+TEST_F(FinetuneTest, ASweepDoesNotCompareWhatItLeavesOutOtherwise) {
+  configure_classification("steps: 1");
+  const std::string command =
+      "finetune run.yaml --threads 1 --set task.bad_rows=skip --grid task.columns.text=text,words";
+  expect_says(refusal(command), "task.columns.text");
+}
+
 /// All predictions are equal, so their correlation is undefined.
 TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   write_bytes(folder_ / "train.csv",

@@ -76,6 +76,11 @@ TEST_F(VectorFileTest, EveryFormIsReadBack) {
   }
 }
 
+TEST_F(VectorFileTest, JsonLinesMayEndInEmptyOnes) {
+  write_bytes(folder_ / "v.jsonl", "{\"vector\": [1, 2]}\n\n\n");
+  EXPECT_EQ(read(folder_ / "v.jsonl"), (std::vector<double>{1, 2}));
+}
+
 TEST_F(VectorFileTest, SafetensorsHaveChecksums) {
   const fs::path path = write("v.safetensors", job(DType::f16));
   const auto file = TensorFile::open(path);

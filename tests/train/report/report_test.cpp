@@ -304,6 +304,17 @@ TEST_F(Report, ComparesCurvesMetricsAndSettings) {
       << "the second run";
 }
 
+TEST_F(Report, MarksNoBestOfLossesWithOtherWeights) {
+  const auto run = [&](const std::string& name, const std::string& weight) {
+    return read_run_history(write_run(
+        folder_, name, records,
+        "pretraining: {objective: replaced_tokens, discriminator_weight: " + weight + "}\n"));
+  };
+  const RunHistory first = run("first", "50"), same = run("same", "50"), other = run("other", "5");
+  EXPECT_EQ(count_of(comparison_page({first, same}, {}), "<tr class=\"best\">"), 1);
+  EXPECT_EQ(count_of(comparison_page({first, other}, {}), "<tr class=\"best\">"), 0);
+}
+
 TEST_F(Report, MarksNoBestOfRunsThatHoldOutOtherExamples) {
   const auto run = [&](const std::string& name, const std::string& options) {
     const std::string task =
