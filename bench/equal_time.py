@@ -65,6 +65,6 @@ def over_minutes(run: dict, name: str) -> dict:
 
 
 def shown(values: list[float], digits: int) -> str:
-    """Mean and standard deviation."""
-    spread = statistics.stdev(values) if len(values) > 1 else float("nan")
-    return f"{statistics.mean(values):.{digits}f} ± {spread:.{digits}f}"
+    """Mean and standard deviation, of several."""
+    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.{digits}f}{spread}"

@@ -160,7 +160,7 @@ def print_table(options, results):
         losses = [run["loss"] for run in runs if "loss" in run]
         pairs = shown([100 * run["blimp"] for run in runs], 1)
         steps, loss = runs[0]["steps"], shown(losses, 3) if losses else "–"
-        operations = f"{runs[0]['teraflops'] / 1000:.1f}" if "teraflops" in runs[0] else "–"
+        operations = f"{runs[0]['teraflops'] / 1000:.2f}" if "teraflops" in runs[0] else "–"
         print(f"| {variant} | {steps} | {operations} | {loss} | {pairs} | {len(runs)} |")
 
 
