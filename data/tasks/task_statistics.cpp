@@ -36,8 +36,10 @@ void count_labels(const TaskDataset& data, TaskSetStatistics& report) {
 /// The label of the first row, if only that row has it. A header that is read as a row looks like
 /// this.
 std::string lone_first_label(const TaskDataset& data, const TaskSetStatistics& report) {
-  const bool words = data.target() == TaskTarget::word_classes,
-             classes = data.target() == TaskTarget::classes && !data.task().header.value_or(true);
+  const TaskConfig& task = data.task();
+  const bool classes = data.target() == TaskTarget::classes && !task.header.value_or(true);
+  const bool words = data.target() == TaskTarget::word_classes &&
+                     task.metric == TaskMetric::accuracy;  // else they have entity tags
   if ((!words && !classes) || data.size() == 0 || !data.sample(0).labelled) return "";
   const EncodedSample& first = data.sample(0);
   const auto& [label, count] =
