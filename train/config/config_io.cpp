@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <any>
+#include <ranges>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -123,14 +125,7 @@ RunConfig complete_config(ConfigReader& reader, RunConfig config, bool knows_mod
     // The folder, which is not open, gives the length. This one fits the number of landmarks.
     config.model.segment_means_seq_len = config.model.attention.num_landmarks;
   }
-  Problems found = validate(config);
-  if (const std::size_t bytes = to_yaml(config).size(); bytes > max_yaml_bytes)
-    add_problem(
-        found, {},
-        "all options make a config.yaml of {} bytes, and at most {} are read; name files by "
-        "patterns or folders, and leave labels to the data",
-        bytes, max_yaml_bytes);
-  reader.add_problems(found);
+  reader.add_problems(validate(config));
   reader.throw_if_any();
   if (any_width) config.model.embed_dim.reset();
   return config;
@@ -240,22 +235,25 @@ std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& 
 }
 
 std::vector<std::string> set_options(const RunConfig& config) {
-  const auto values_of = [](RunConfig run) {  // field lists take a mutable struct
-    std::vector<std::pair<std::string, std::string>> values;
-    visit_options(
-        run, [&]<class T>(const auto& section, const char* name, const T& member, const auto&...) {
-          if constexpr (!Section<T>)
-            values.emplace_back(path_in(section, name),
-                                yaml_text(json_fields::Writer::value_of(member)));
-        });
-    return values;
+  RunConfig copy = config, defaults;  // field lists take a mutable struct
+  std::vector<std::any> expected;
+  const auto keep = [&]<class T>(const auto&, const char*, const T& member, const auto&...) {
+    if constexpr (!Section<T>) expected.emplace_back(member);
   };
-  const auto values = values_of(config), defaults = values_of({});
+  visit_options(defaults, keep);
   std::vector<std::string> paths;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (const auto& [path, value] = values[i];
-        value != defaults[i].second && value != "[]" && value != "{}")
-      paths.push_back(path);
+  std::size_t i = 0;
+  const auto compare = [&]<class T>(const auto& section, const char* name, const T& member,
+                                    const auto&...) {
+    if constexpr (!Section<T>) {
+      bool empty = false;
+      if constexpr (std::ranges::range<T> && !std::is_same_v<T, std::string>)
+        empty = std::ranges::empty(member);
+      const bool same = member == std::any_cast<const T&>(expected[i++]);
+      if (!empty && !same) paths.push_back(path_in(section, name));
+    }
+  };
+  visit_options(copy, compare);
   return paths;
 }
 

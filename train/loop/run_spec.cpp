@@ -15,6 +15,7 @@
 #include "data/tokenizers/tokenizer_folder.h"
 #include "nn/layer_kinds.h"
 #include "train/config/validation.h"
+#include "train/config/yaml.h"
 #include "train/state/hf_config.h"
 #include "train/state/run_folder.h"
 #include "train/state/transformers_class.h"
@@ -58,6 +59,12 @@ void read_run(RunSpec& spec, const ConfigText& yaml, Overrides overrides) {
     return StartDefaults{spec.start->config, trained_length(*spec.start)};
   };
   spec.options = parse_config(yaml.text, yaml.name, read_start, overrides);
+  const std::size_t bytes = to_yaml(spec.options).size();
+  require_input(
+      bytes <= max_yaml_bytes,
+      "{}: all options make a config.yaml of {} bytes, and at most {} are read; name files "
+      "by patterns or folders, and leave labels to the data",
+      yaml.name, bytes, max_yaml_bytes);
 }
 
 /// The task whose files the run reads; null for one that reads texts.

@@ -786,15 +786,5 @@ TEST(ConfigFile, OfMoreThanAMegabyteIsAnError) {
             path + ": the file has 3145728 bytes; at most 1048576 are read");
 }
 
-/// A run writes its config.yaml, which would not be read again.
-TEST(ConfigFile, OptionsThatGrowBeyondAMegabyteAreAnError) {
-  std::string files;
-  for (int i = 0; i < 100000; ++i) files += fmt::format("{},", 1000000 + i);
-  const std::string text = "data: {train: [" + files + "]}";
-  ASSERT_LT(text.size(), std::size_t{1} << 20);
-  expect_says(input_error([&] { parse_config(text, "run.yaml", start_defaults); }),
-              "all options make a config.yaml of ");
-}
-
 }  // namespace
 }  // namespace nystrom

@@ -37,6 +37,15 @@ TEST_F(RunSpecTest, ARunThrowsTheFirstError) {
               }).starts_with("task.train: 'run_spec_test.tsv' matches no file;"));
 }
 
+/// A run writes its config.yaml, which would not be read again.
+TEST_F(RunSpecTest, OptionsThatGrowBeyondAMegabyteAreRefused) {
+  std::string files;
+  for (int i = 0; i < 100000; ++i) files += std::to_string(1000000 + i) + ",";
+  const ConfigText text = yaml("data: {train: [" + files + "]}");
+  ASSERT_LT(text.text.size(), std::size_t{1} << 20);
+  expect_says(message_of([&] { read_run(text); }), "run.yaml: all options make a config.yaml of ");
+}
+
 TEST_F(RunSpecTest, RefusesTextsThatTheRunItselfWrites) {
   const std::string corpus = (folder_ / "corpus").string();
   for (const std::string name : {"cache/tokens-0123456789abcdef", "cache/rows-0123456789abcdef"}) {
