@@ -217,12 +217,9 @@ std::int64_t trained_positions(const ModelFolder& source) {
   const RunConfig run = read_resolved_config((source.path / "config.yaml").string());
   const RunState state = RunState::read(source.path / "state.json");
   if (run.start.from || state.step == 0) return all;
-  std::int64_t last = state.step - 1;  // the batch of the last step
-  for (const auto& skipped : state.skipped_batches)
-    if (skipped.step < state.step) last += skipped.batches;
   std::int64_t longest = 0;
   for (const Stage& stage : stages_of(run))
-    if (stage.begin <= last) longest = std::max(longest, stage.length);
+    if (stage.begin < state.next_batch()) longest = std::max(longest, stage.length);
   return std::min(longest, all);
 }
 

@@ -335,7 +335,7 @@ TEST_F(FinetuneTest, ASweepDoesNotCompareWhatItLeavesOutOtherwise) {
   configure_classification("steps: 1");
   const std::string command =
       "finetune run.yaml --threads 1 --set task.bad_rows=skip --grid task.columns.text=text,words";
-  expect_says(refusal(command), "task.columns.text");
+  expect_says(refusal(command), "differ in what their scores mean: task.columns.text");
 }
 
 /// All predictions are equal, so their correlation is undefined.
