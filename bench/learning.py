@@ -34,6 +34,7 @@ EXACT = {"model.attention.kind": "softmax", "model.attention.conv_kernel_size": 
 CONVOLUTION = {"model.attention.conv_kernel_size": 33}
 TOGETHER = MUON | FEWER_MASKS | {"model.hidden_dropout_prob": 0.0}
 MODERN = EXACT | GEGLU | {"model.positions": "rope", "model.bias": False}
+PARAGRAPHS = {"data.documents": "lines", "data.packing": "isolated"}
 REPLACED = {"pretraining.objective": "replaced_tokens"}
 VARIANTS = {
     "base": {},
@@ -58,7 +59,7 @@ VARIANTS = {
     "exact, convolution": EXACT | CONVOLUTION,
     "window": {"model.attention.window": 32},
     "untied": {"model.tie_word_embeddings": False},
-    "paragraphs": {"data.documents": "lines", "data.packing": "isolated"},
+    "paragraphs": PARAGRAPHS,
     "512 tokens": {
         "data.sequence_length": 512,
         "model.max_position_embeddings": 512,
@@ -73,6 +74,7 @@ VARIANTS = {
     "together, exact": TOGETHER | EXACT,
     "together, modern": TOGETHER | MODERN,
     "together, modern, convolution": TOGETHER | MODERN | CONVOLUTION,
+    "together, modern, convolution, paragraphs": TOGETHER | MODERN | CONVOLUTION | PARAGRAPHS,
 }
 SHARED = {k: v for k, v in PRETRAINING.items() if k not in ("seed", "schedule")}
 # A loss compares models on one text, cut and masked in one way, whatever their training has.
